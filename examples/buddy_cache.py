@@ -1,7 +1,7 @@
 """Sessions in three processes' caches (here: three members in one process), each with one buddy.
 
 The member that creates a session owns it; one other member keeps a copy. When the owner dies, the next member that is
-asked for the session finds and owns it. Nobody keeps everything.
+asked for the session finds its copy and becomes the owner. No member keeps all sessions.
 
     python examples/buddy_cache.py
 """
@@ -23,7 +23,7 @@ async def member(name: str, scope: trio.CancelScope, *, task_status: trio.TaskSt
 
 
 async def until_protected(members: int) -> None:
-    """Everything has all its copies: any one member may crash now."""
+    """Wait until all copies are made: then any one member may crash."""
     for cache in CACHES.values():
         await cache.wait_protected(members)
 

@@ -2,8 +2,8 @@
 
 Each process is a web server and a member of one tree cache. A session lives at the process that serves its
 visitor, with a copy at one other ("buddy"). The cookie ends with the name of the process, and the router
-sends the visitor back there; when that process is dead, to any other one, which finds the session and
-keeps it from then on.
+sends the visitor back to that process. When it is dead, the router chooses another process, which finds
+the session and keeps it from then on.
 
     python examples/http_sessions.py                       all of it, one process killed
     python examples/http_sessions.py serve A --port 8001   one server; B and C as well, then
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 DOWN_FOR = 1.0
-"""Seconds for which the router leaves a process alone that it could not reach."""
+"""Seconds for which the router does not try a process that it could not reach."""
 STICKY = re.compile(r"\bsession=[\w-]+\.([\w-]+)")
 SAFE = ("GET", "HEAD")
 
@@ -122,12 +122,14 @@ class Router(ThreadingHTTPServer):
             try:
                 connection.request(request.command, request.path, body, dict(request.headers))
                 answer = connection.getresponse()
-                if answer.length is None:  # cut off in its headers: ours always say how long
+                if (
+                    answer.length is None
+                ):  # cut off in its headers: our headers always have the length
                     raise http.client.IncompleteRead(b"")
                 return answer.status, answer.getheaders(), answer.read()
             except (OSError, http.client.HTTPException):
                 self._down[name] = time.monotonic() + DOWN_FOR
-                if request.command not in SAFE:  # it may have been done
+                if request.command not in SAFE:  # the request may have been carried out
                     return 502, [], f"{name} has died in the middle of it\n".encode()
             finally:
                 connection.close()
@@ -154,11 +156,11 @@ class Forward(BaseHTTPRequestHandler):
         pass
 
 
-# --- all of it
+# --- the whole demonstration
 
 
 class Visitor:
-    """A browser, as far as cookies go."""
+    """A browser with nothing but cookies."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -178,7 +180,7 @@ class Visitor:
 
 
 def start(names: str, *options: str) -> dict[str, tuple[subprocess.Popen[str], int]]:
-    """Servers in processes of their own, with their ports: the first one, then the others at once."""
+    """Start servers in processes of their own, with their ports: the first one, then the others at once."""
     started: dict[str, tuple[subprocess.Popen[str], int]] = {}
     try:
         for some in (names[:1], names[1:]):
@@ -202,7 +204,7 @@ def stop(servers: dict[str, tuple[subprocess.Popen[str], int]]) -> None:
 
 
 def wait_until_protected(ports: Iterable[int], members: int) -> None:
-    """Every session has its copies: one process may die now."""
+    """Wait until every session has its copies: then one process may die."""
     for port in ports:
         status, answer = Visitor(port).ask("GET", f"/protected?members={members}")
         assert status == 200, answer

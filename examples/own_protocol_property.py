@@ -143,7 +143,7 @@ def mended(seed: int) -> SimCluster:
 
 
 def try_as_usual() -> None:
-    """Run the usual tests: the protocol works, and it goes on after a crash of the sequencer."""
+    """Run two ordinary tests: the protocol works, and it goes on after a crash of the sequencer."""
     with SimCluster("ABC", ["sim.xml", TOTAL_ORDER], invariants=[SameOrder()]) as cluster:
         for member in cluster:
             member.send(b"from everybody", b"twice")
@@ -165,7 +165,7 @@ def what_explore_finds() -> PropertyViolated | None:
 
 
 def is_the_same_again(violated: PropertyViolated) -> bool:
-    """The file that explore wrote is the run that it found."""
+    """Check that the file that explore wrote replays the same violation."""
     assert violated.file is not None
     try:
         replay(first, violated.file)

@@ -1,9 +1,9 @@
 """A dictionary that every member has: changes are multicast, a joiner gets the state first.
 
-Messages of one sender come in the order in which they were sent, those of different senders in any: two
-members may receive the writes of two others in different order. So each write carries a stamp, and of two
-writes to a key the one with the higher stamp wins, whichever comes first. All members end with the same content, also
-after a merge of groups that were apart.
+Messages of one sender come in the order in which they were sent. Messages of different senders come in any order, so
+two members may receive the writes of two others in different orders. So each write carries a stamp: of two writes to
+a key the one with the higher stamp wins at every member. All members end with the same content, also after a merge of
+groups that were apart.
 
 Three members in one process write the same keys at the same time; C joins late and still has everything.
 
@@ -20,7 +20,7 @@ import trio
 from jgroups_py import Channel, MergeView, Message, open_channel
 
 Entry = tuple[int, str, str]
-"""Count, writer, value: compared in this order, and no two writes have the same count and writer."""
+"""A stamp: count and writer, compared in this order. No two writes have the same count and writer."""
 
 
 class ReplicatedDict:
@@ -35,12 +35,12 @@ class ReplicatedDict:
         return {key: value for key, (_, _, value) in sorted(self._entries.items())}
 
     async def put(self, channel: Channel, key: str, value: str) -> None:
-        """Return when the write is on its way. It takes effect when it has come back."""
+        """Return when the write has been sent. It takes effect when it comes back to its sender."""
         self._count += 1
         await self._say(channel, {key: (self._count, str(channel.address), value)})
 
     async def state(self) -> AsyncIterator[bytes]:
-        """Give joiners the state. It runs when our reader reaches the request, so the state is exact."""
+        """Give joiners the state. The provider runs when the reader reaches the request, so the state is exact."""
         yield json.dumps(self._entries).encode()
 
     async def load(self, channel: Channel) -> None:
@@ -53,7 +53,7 @@ class ReplicatedDict:
                 case Message(payload=payload):
                     self._take(payload)
                 case MergeView(subgroups=groups):
-                    # Send everything again, because the other groups lack it. One member of each group does.
+                    # Send all entries again, because the other groups lack them. One member of each group sends.
                     if any(channel.address == group.coordinator for group in groups):
                         await self._say(channel, self._entries)
 

@@ -1,4 +1,4 @@
-"""Calls between members: one, all, the first to answer; errors; a member that goes away.
+"""Calls between members: to one, to all, to the first that answers; errors; a member that leaves.
 
 python examples/rpc.py
 """

@@ -1,7 +1,9 @@
-"""A seat inventory: every seat on two nodes, booked from any program; then its software is exchanged while it works.
+"""A seat inventory: every seat is on two nodes, and any program books seats; then the software is replaced while it
+runs.
 
-Version 73 of the application keeps a name, version 81 first and last name. A process with the new version starts beside each old one. Its manager gets a few
-seats, they go back, then all of them go. Here all nodes are in one process and on a network in memory.
+Version 73 of the application stores a name; version 81 stores first and last name. A process with the new version
+starts beside each old one. Its manager gets a few seats for a trial, they go back, and then all seats move to it. Here
+all nodes are in one process and on a network in memory.
 
     python examples/seats.py
 """
@@ -101,7 +103,7 @@ def beside(node: str, network: MemoryNetwork) -> AbstractAsyncContextManager[Buc
 
 
 async def upgrade(client: BucketNode, node: str) -> int:
-    """Exchange the software of a node. Returns the number of moves."""
+    """Replace the software of a node. Return the number of moves."""
     old, new = client.manager_at(f"m/{node}"), client.manager_at(f"m/{node}-81")
     few = await move_all(client, old, new, at_most=2)
     back = await move_all(client, new, old)

@@ -18,11 +18,11 @@ from jgroups_py.maps import PnCounter
 
 PORT = int(os.environ.get("JGROUPS_BIND_PORT", "8075")) + 1
 WORKERS = (1, 1, 2, 2)
-"""The host of each."""
+"""The host of each worker."""
 
 
 def hits(folder: Path, host: int) -> Map:
-    """Return a number that all hosts add to, and no addition is lost."""
+    """Add to a number that all hosts share. No addition is lost."""
     place = f"127.0.0.1:{PORT}"
     return blocking.open_map(
         folder / f"hits{host}",
@@ -53,7 +53,7 @@ def work(folder: Path, host: int, over: int) -> None:
         for _ in range(100):
             counter.increment("/")
         people[f"worker {os.getpid()}"] = {"host": host}
-        os.read(over, 1)  # until the parent has looked
+        os.read(over, 1)  # until the parent has read the values
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
         folder = Path(name)
         over, end = os.pipe()
         workers = []
-        for host in WORKERS:  # as servers do that fork their workers
+        for host in WORKERS:  # like servers that fork their workers
             pid = os.fork()
             if pid == 0:
                 os.close(end)

@@ -1,6 +1,6 @@
 """A tree cache in one process: nodes by path, batches, listening, and a store behind it.
 
-The second cache keeps three nodes in memory; the others wait in a SQLite file until asked for.
+The second cache keeps three nodes in memory; the others wait in a SQLite file until they are used.
 
     python examples/tree_cache.py
 """

@@ -48,11 +48,11 @@ SEEN: Final = ""
 """A field of each cart: when something was last put into it, in seconds since 1970."""
 CART_AGE: Final = 30 * 24 * 3600
 SWEEP_INTERVAL: Final = 600.0
-"""Seconds between looks for carts that are older than CART_AGE."""
+"""Seconds between searches for carts that are older than CART_AGE."""
 MAX_BYTES: Final = 1 << 30
 """The largest size of each map's file; beyond, the answer is 503."""
 THINGS_MAX: Final = 100
-"""Things in a cart at most; then 409."""
+"""The most things in a cart; then the answer is 409."""
 
 
 # --- the application, in each worker
@@ -167,7 +167,7 @@ if "SHOP_HOST" in os.environ:
 
 
 class Host:
-    """uvicorn with its workers. ``ports``: of the maps of all hosts."""
+    """uvicorn with its workers. ``ports``: the ports of the maps of all hosts."""
 
     def __init__(
         self, number: int, folder: Path, port: int, ports: list[int], workers: int = 2
@@ -175,8 +175,8 @@ class Host:
         self.number, self.port = number, port
         self._command = [sys.executable, "-m", "uvicorn", "--app-dir", str(Path(__file__).parent)]
         self._command += ["web_map:app", "--port", str(port), "--workers", str(workers)]
-        # A machine that is busy is no reason to kill a worker. But uvicorn waits this long for a worker that was killed
-        # during uvicorn's check, and starts no other one meanwhile.
+        # A busy machine is no reason to kill a worker. uvicorn waits this long when a worker is killed during
+        # uvicorn's check, and starts no other worker meanwhile.
         self._command += ["--log-level", "error", "--timeout-worker-healthcheck", "10"]
         self._environment = {
             **os.environ,
@@ -204,13 +204,14 @@ class Host:
                 time.sleep(0.05)
 
     def kill(self) -> None:
-        """kill -9 of the server and of all its workers at once."""
+        """Kill the server and all its workers at once (kill -9)."""
         os.killpg(self._server.pid, signal.SIGKILL)
         self._server.wait()
 
 
 def ask(port: int, method: str, path: str, cookie: str = "") -> tuple[int, Any, dict[str, str]]:
-    """Status, answer, headers. OSError, HTTPException: it was cut off, and may have been done."""
+    """Return status, answer and headers. OSError or HTTPException: the request was cut off, and may have been
+    carried out."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request(method, path, headers={"Cookie": cookie} if cookie else {})
@@ -222,7 +223,8 @@ def ask(port: int, method: str, path: str, cookie: str = "") -> tuple[int, Any, 
 
 
 def replicating(port: int, name: str, seconds: float = 60.0) -> int:
-    """Return the worker of a host that replicates the map ``name``: its process. TimeoutError: none does."""
+    """Return the worker of a host that replicates the map ``name``: its process. TimeoutError: no worker
+    of the host does."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:

@@ -1,14 +1,14 @@
 """Records which requirements the tests of a run showed (``--record-requirements FILE``), and keeps
 tests with sockets in one worker.
 
-A test shows a number when it carries ``@pytest.mark.seed("R12")``, ran and passed, set-up and
-tear-down included, with every parameter that ran. The file is ``{"R12": ["tests/..."], ...}``.
+A test shows a number when it carries ``@pytest.mark.seed("R12")`` and passed with every parameter
+that ran, including set-up and tear-down. The file is ``{"R12": ["tests/..."], ...}``.
 
 Hypothesis sets no deadlines: the time of an example depends mostly on the machine.
 
 A test that opens sockets, itself or in a child process, carries the marker ``sockets``. Each worker gives
-such tests ports of its own, so several workers run them at once. A test without the marker that opens
-a socket fails: its ports would be those of every other run on this machine.
+such tests ports of its own, so several workers run them at once. A test without the marker fails when it
+opens a socket: other runs on this machine may use the same ports.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # garbage, too: it is a quarter of the objects, and finding it takes 0.4 s of CPU time in each worker
+    gc.freeze()  # also garbage: it is a quarter of the objects, and finding it takes 0.4 s of CPU time in each worker
     gc.set_threshold(*GARBAGE)
     gc.enable()
 
@@ -95,7 +95,7 @@ def numbers_of(item: pytest.Item) -> list[str]:
 
 
 def _long_tests() -> frozenset[str]:
-    """tidy/long_tests.py says how this list is made."""
+    """Read the list of long tests; tidy/long_tests.py makes it."""
     return frozenset((ROOT / "tests" / "long_tests.txt").read_text(encoding="utf-8").split())
 
 
@@ -105,10 +105,10 @@ def _requirements() -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
-    """Ports for a test with the marker ``sockets`` and its children; no sockets for any other.
+    """Give ports to a test with the marker ``sockets`` and to its children; forbid sockets to any other test.
 
-    Tests with Java members or Spark run one after the other, and keep the ports of their stacks. This is no fixture: a
-    fixture for each of 9,000 tests takes seconds."""
+    Tests with Java members or Spark run one after the other, and keep the ports of their stacks. This is not a
+    fixture, because a fixture for each of 9,000 tests takes seconds."""
     if any(item.get_closest_marker(marker) for marker in ("java", "spark")):
         return (yield)
     if item.get_closest_marker("sockets") is None:
@@ -151,7 +151,7 @@ class _Sockets:
         self._test, self.opened = "", []
 
     def check(self) -> None:
-        """Fail if the test has opened some."""
+        """Fail if the test has opened any."""
         if self.opened:
             pytest.fail(
                 f"{self._test} opens sockets ({self.opened[0]}): mark it pytest.mark.sockets"
@@ -190,7 +190,7 @@ class Recorder:
 
 
 def summary(numbers: dict[str, list[str]], passed: dict[str, bool]) -> dict[str, list[str]]:
-    """Number -> test functions that show it: every parametrised case that ran has passed."""
+    """Number -> test functions that show it, which passed with every parameter that ran."""
     cases: dict[str, list[str]] = {}
     for nodeid in passed:
         cases.setdefault(nodeid.partition("[")[0], []).append(nodeid)

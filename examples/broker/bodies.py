@@ -26,7 +26,7 @@ _sections = count(1)
 
 @cache
 def _file() -> sqlite3.Connection:
-    """One file of this process, without a name (SQLite removes it when the process ends, however that is)."""
+    """The file of paged messages has no name: SQLite removes it when the process ends in any way."""
     found = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     found.execute("PRAGMA journal_mode = OFF")
     found.execute("PRAGMA synchronous = OFF")
@@ -80,7 +80,7 @@ class Bodies:
             self.paged -= 1
 
     def __iter__(self) -> Iterator[tuple[int, Message]]:
-        """Yield all of them, without keeping those of the file."""
+        """Yield all messages, without keeping those of the file in memory."""
         yield from list(self._memory.items())
         last = -1
         while True:

@@ -29,8 +29,8 @@ class Contents:
     """The subscriptions in the order in which they get the next message."""
     next: int = 1
     born: int = 0
-    """The time of the first message, in milliseconds since 1970. A queue that was removed begins with number 1
-    again."""
+    """The time of the first message, in milliseconds since 1970. The number starts at 1 again in a queue that
+    was removed and made again."""
 
     def first(self) -> int | None:
         """Return the oldest message that waits."""
@@ -147,7 +147,7 @@ class GiveBack(Step):
 
 @dataclass
 class Fly(Step):
-    """A subscription gets a message, and is the last one to get the next."""
+    """A subscription gets a message, and becomes the last in the order for the next one."""
 
     key: str
     number: int
@@ -169,7 +169,7 @@ class Fly(Step):
 
 @dataclass
 class Land(Step):
-    """A subscription has a message no more."""
+    """A subscription no longer has a message."""
 
     key: str
     turn: int
@@ -230,7 +230,7 @@ class Change:
     steps: list[Step] = field(default_factory=list)
     answer: Any = None
     is_first: bool = False
-    """Note that before this no client had sent to the queue or subscribed to it."""
+    """Note that no client had sent to the queue or subscribed to it before."""
 
     def do(self, step: Step) -> None:
         step.do(self.contents)

@@ -1,7 +1,7 @@
 """One client: its frames become operations, deliveries become its frames.
 
-A client's frames are handled in their order: SENDs that came together are one operation; every other frame is one of
-its own.
+A client's frames are handled in their order: consecutive SENDs that came together are one operation; every other
+frame is an operation of its own.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from jgroups_py.livebackup import NotLive, OutcomeUnknown
 
 CONNECT_TIMEOUT: Final = 10.0
 LAST_WORDS: Final = 5.0
-"""Seconds for a leaving client to read the rest."""
+"""Seconds in which a leaving client may read the rest of its frames."""
 SUBSCRIPTIONS_MAX: Final = 100
 PREFETCH: Final = 100
 PREFETCH_MAX: Final = 1_000
-"""Messages on their way to one subscription. The header prefetch-count gives another number."""
+"""The most unacknowledged messages of one subscription. The header prefetch-count gives another number."""
 BATCH_MAX: Final = 100
-"""SENDs of one operation. One to a topic is its last one, because it is as many changes as there are subscribers."""
+"""The most SENDs of one operation. A SEND to a topic is the last of its operation, because it makes as many
+changes as there are subscribers."""
 TRANSACTIONS_MAX: Final = 10
 TRANSACTION_MAX: Final = 1_000
-"""Frames of one transaction. They are kept here until COMMIT."""
+"""The most frames of one transaction. They are kept here until COMMIT."""
 RECEIPTS_MAX: Final = 1_000
-"""Receipts that a client has not read. Beyond this the broker reads no frames of the client until the client has
-read."""
+"""The most receipts that a client has not read. Beyond this number the broker reads no frames of the client
+until the client has read some."""
 WRITE_BYTES: Final = 256_000
 """Frames of about this many bytes leave together."""
 WRITE_TIMEOUT: Final = 60.0
@@ -72,7 +73,7 @@ class Host(Protocol):
     counts: Counter[str]
 
     def start(self, operation: Operation, *arguments: Any) -> Running:
-        """Run an operation and hand out its deliveries, even if no caller waits."""
+        """Run an operation and send its deliveries, even if no caller waits."""
 
 
 @dataclass
@@ -98,7 +99,7 @@ class Connection:
     def __init__(self, stream: trio.SocketStream, session: str, host: Host) -> None:
         self.session = session
         self.token = secrets.token_hex(8)
-        """Names of sessions begin anew with each live node, this does not."""
+        """The names of sessions begin anew with each live node; this number does not."""
         self._stream, self._host = stream, host
         self._parser = Parser()
         self._consumers: dict[str, Consumer] = {}
@@ -109,15 +110,15 @@ class Connection:
         self._unsent: deque[tuple[Frame, Consumer | None, int]] = deque()
         """Frames; messages with their consumer and turn. There are no more messages than the consumers' prefetch."""
         self._receipts = 0
-        """The number of receipts among them."""
+        """The number of receipts among the waiting frames."""
         self._wake = trio.Event()
         self._written = trio.Event()
         self._ended = False
         self._beat_out = self._beat_in = math.inf
 
     async def run(self) -> None:
-        """Serve the client until it leaves, or is disconnected. Its session is over then, and the broker must end
-        it."""
+        """Serve the client until it leaves, or is disconnected. Its session is over then, and the broker must
+        remove it."""
         try:
             with trio.fail_after(CONNECT_TIMEOUT):
                 rest = await self._greet()
@@ -150,7 +151,7 @@ class Connection:
         self._running = [*(one for one in self._running if not one.done.is_set()), running]
         await running.wait()
 
-    # --- in
+    # --- incoming frames
 
     async def _greet(self) -> list[Frame]:
         """CONNECT must come first. Returns frames that came with it."""
@@ -248,7 +249,7 @@ class Connection:
             raise BadFrame(f"prefetch-count must be 1 to {PREFETCH_MAX}, got {said[:40]}")
         self._serial += 1
         key = self._key(self._serial)
-        own = f"#{self.session}.{self._serial}"  # of a subscription of a topic
+        own = f"#{self.session}.{self._serial}"  # the queue of a topic's subscription
         queue = destination if operations.is_queue(destination) else own
         self._consumers[key] = Consumer(name, key, queue, mode)
         await self._do(operations.subscribe, self.session, key, destination, queue, int(said))
@@ -284,7 +285,7 @@ class Connection:
         turns = [int(turn)]
         if int(turn) not in consumer.unacknowledged:
             raise BadFrame(f"{frame.command}: {said[:40]} was acknowledged, or was never sent")
-        if consumer.mode == "client":  # with all before it
+        if consumer.mode == "client":  # with all earlier messages
             turns = [one for one in consumer.unacknowledged if one <= int(turn)]
         consumer.unacknowledged = [n for n in consumer.unacknowledged if n not in set(turns)]
         return [consumer.queue, consumer.key, turns]
@@ -315,13 +316,13 @@ class Connection:
                 return consumer
         raise BadFrame(f"no subscription with id {name[:40]}")
 
-    # --- out
+    # --- outgoing frames
 
     def deliver(self, delivery: Delivery) -> None:
-        """Send a confirmed delivery after those of earlier turns."""
+        """Send a confirmed delivery after the deliveries of earlier turns."""
         consumer = self._consumers.get(delivery.subscription)
         if consumer is None:
-            return  # it unsubscribed meanwhile, and the queue has the message again
+            return  # the client unsubscribed meanwhile, and the queue has the message again
         consumer.early[delivery.turn] = delivery
         while consumer.turn + 1 in consumer.early:
             consumer.turn += 1
@@ -368,7 +369,8 @@ class Connection:
                     await self._do(operations.acknowledge, queue, key, turns)
 
     def _some(self) -> tuple[bytes, dict[str, list[int]]]:
-        """The bytes that leave next, and by key the turns of messages that are acknowledged after that (mode auto)."""
+        """Return the bytes that leave next, and by key the turns of messages that count as acknowledged after that
+        (mode auto)."""
         data = bytearray()
         done: dict[str, list[int]] = {}
         while self._unsent and len(data) < WRITE_BYTES:
@@ -400,7 +402,8 @@ def _checked(destination: str) -> None:
 
 
 def _beats(said: str) -> tuple[float, float]:
-    """Seconds between our signs of life, and between the client's. We can do both as often as the client wants, but not more than ten a second."""
+    """Seconds between our heart-beats, and between the client's. The broker can keep any interval that the client
+    wants, but sends at most ten heart-beats a second."""
     parts = said.split(",")
     if len(parts) != 2 or not all(p.isascii() and p.isdigit() and len(p) < 10 for p in parts):
         raise BadFrame(f"heart-beat is two numbers of milliseconds, got {said[:40]}")

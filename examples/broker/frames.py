@@ -34,7 +34,7 @@ _MEANT: Final = {"\\": "\\", "n": "\n", "r": "\r", "c": ":"}
 
 
 class BadFrame(Exception):
-    """A client sent no frame, or one that is too large. The connection ends after an ERROR."""
+    """A client sent bytes that are no frame, or too large a frame. The connection ends after an ERROR."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Frame:
     body: bytes = b""
 
     def need(self, *names: str) -> list[str]:
-        """These headers. Raises BadFrame for one that is missing."""
+        """Return the headers of these names. Raise BadFrame if one is missing."""
         for name in names:
             if name not in self.headers:
                 raise BadFrame(f"{self.command} needs the header {name}")
@@ -66,7 +66,7 @@ class Parser:
         self._commands = commands
 
         self.bad: BadFrame | None = None
-        """Bytes after the last frame that are no frame yet. No further bytes are read then."""
+        """The bytes of an incomplete frame after the last complete one. No further bytes are read then."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the complete frames."""
@@ -85,7 +85,7 @@ class Parser:
         while start < len(data) and data[start] in (
             10,
             13,
-        ):  # line ends between frames: a sign of life
+        ):  # line ends between frames are a heart-beat
             start += 1
         del data[:start]
         end, after = _end_of_head(data)
@@ -152,7 +152,7 @@ def _head(head: bytes, commands: Collection[str]) -> tuple[str, dict[str, str]]:
             raise BadFrame(f"a header is name:value, got {line[:40]!r}")
         if command not in _PLAIN:
             name, value = _meant(name), _meant(value)
-        headers.setdefault(name, value)  # of two, the first one counts
+        headers.setdefault(name, value)  # of two equal headers the first one counts
     return command, headers
 
 

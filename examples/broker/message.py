@@ -25,24 +25,25 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message for a subscription. ``turn``: it is the n-th of this subscription. Clients get them in this order."""
+    """A message for a subscription. ``turn``: the number of this delivery among those of its subscription.
+    Clients get deliveries in the order of turns."""
 
     subscription: str
     turn: int
     number: int
     """The message's number in its queue."""
     born: int
-    """The queue's, as in ``Contents.born``."""
+    """The ``Contents.born`` of its queue."""
     message: Message
     redelivered: bool
 
 
 @dataclass(slots=True)
 class Subscription:
-    """A consumer of a queue, with the messages that it has and has not acknowledged."""
+    """A subscriber of a queue, with its unacknowledged messages."""
 
     prefetch: int
-    """The most messages that may be on their way to it."""
+    """The most messages that it may have unacknowledged."""
     turns: int = 0
     flying: dict[int, int] = field(default_factory=dict)
     """Turn -> number of the message, oldest first."""

@@ -1,6 +1,6 @@
 """The kinds of objects: Queue, Session, PostOffice (the seed's Q, S and P).
 
-A method of a queue returns a Change: its ``answer`` is for the operation, its steps are for taking it back.
+A method of a queue returns a Change: its ``answer`` is for the operation, and its steps can be undone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEPTH_MAX: Final = 1_000_000
 """Messages of a queue."""
 QUEUES_MAX: Final = 5_000
 EXPIRE_MAX: Final = 1_000
-"""Messages of a queue that expire at once. The others wait for the next time."""
+"""The most messages of a queue that expire in one operation. Further ones expire in the next operation."""
 
 
 class Refused(Exception):
@@ -60,7 +60,7 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def put(self, message: Message, now: float) -> Change:
-        """Answer the deliveries that come of it."""
+        """Return the resulting deliveries."""
         change = self._change()
         change.do(Add(message, now))
         return self._assigned(change, now)
@@ -74,7 +74,7 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def subscribe(self, key: str, prefetch: int, now: float) -> Change:
-        """Answers deliveries."""
+        """Return deliveries."""
         change = self._change()
         change.do(Subscribe(key, prefetch))
         return self._assigned(change, now)
@@ -93,7 +93,7 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def acknowledge(self, key: str, turns: list[int], now: float) -> Change:
-        """These messages are done with. Answers deliveries."""
+        """Remove acknowledged messages. Return deliveries."""
         change = Change(self._contents)
         for number in self._landed(change, key, turns):
             change.do(Remove(number))
@@ -101,7 +101,7 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def refuse(self, key: str, turns: list[int], now: float) -> Change:
-        """The client does not want these messages. Answers them, and deliveries."""
+        """Remove messages that the client refused. Return them, and deliveries."""
         change = Change(self._contents)
         refused: list[Message] = []
         for number in self._landed(change, key, turns):
@@ -113,8 +113,8 @@ class Queue(Stateful):
 
     @undone_by("undo")
     def expire(self, now: float) -> Change:
-        """Messages that wait and are too old are gone. Answer the number of removed messages, and whether the queue is
-        used after that."""
+        """Remove waiting messages that have expired. Return the number of removed messages, and whether the queue is
+        still in use."""
         change = Change(self._contents)
         contents = self._contents
         old = [
@@ -206,7 +206,7 @@ class Session(Stateful):
         return None if found is None else (found[0], found[1])
 
     def closed(self) -> dict[str, tuple[str, str]]:
-        """It ends. Returns its messages."""
+        """End the session. Return its unacknowledged messages."""
         found, self.subscriptions = self.subscriptions, {}
         return {key: (queue, address) for key, (queue, address) in found.items()}
 
@@ -234,20 +234,20 @@ class PostOffice(Stateful):
         return list(self.queues)
 
     def create(self, queue: str) -> None:
-        """Raises Refused when there are too many."""
+        """Raise Refused when there are too many."""
         if queue not in self.queues and len(self.queues) >= QUEUES_MAX:
             raise Refused(f"there are {QUEUES_MAX} queues, and no more are made")
         self.queues[queue] = None
 
     def add(self, queue: str) -> None:
-        """Return an existing queue, even beyond the limit."""
+        """Return an existing queue, even if there are more than the limit."""
         self.queues[queue] = None
 
     def forget(self, queue: str) -> None:
         self.queues.pop(queue, None)
 
     def bind(self, address: str, queue: str) -> None:
-        """Messages to the address go to this queue, too."""
+        """Messages to the address go to this queue from now on, too."""
         self.bindings.setdefault(address, []).append(queue)
 
     def unbind(self, address: str, queue: str) -> None:

@@ -18,20 +18,20 @@ OFFICE: Final = "main"
 REFUSED_QUEUE: Final = "/queue/DLQ"
 """The queue for messages that a client refused (NACK)."""
 PUTS_MAX: Final = 4_000
-"""Messages that one operation puts into queues, a topic's subscribers counted one by one. Each is up to two changes, of 10,000 that an operation may
-make."""
+"""The most messages that one operation puts into queues; a message to a topic counts once for each subscriber. Each
+makes up to two changes; an operation may make 10,000."""
 REMOVED_MAX: Final = 1_000
-"""Queues that are removed at once, by three changes each. The others wait for the next time."""
+"""The most queues that one operation removes, by three changes each. The others are removed by the next operation."""
 
 
 async def connect(work: Work, session: str) -> None:
-    """The session is remembered, so that the next live node can end it."""
+    """Note the session, so that the next live node can end it."""
     await work.get(PostOffice, OFFICE).opened(session)
 
 
 async def send(work: Work, sendings: list[Any]) -> list[Delivery]:
-    """``[[destination, message], ...]``, in order. Raises Refused before anything is sent: a queue is full, there are too many queues, or too
-    many subscribers of topics."""
+    """``[[destination, message], ...]``, in order. Raise Refused before anything is sent if a queue is full, or if
+    there are too many queues or subscribers of topics."""
     queues: dict[str, list[str]] = {}
     for destination in dict.fromkeys(destination for destination, _ in sendings):
         if not is_queue(destination):
@@ -53,7 +53,7 @@ async def send(work: Work, sendings: list[Any]) -> list[Delivery]:
             if queue == destination:
                 found += await _put(work, queue, message)
                 continue
-            # A topic does not wait for a slow subscriber, and sends nothing to one that has left meanwhile.
+            # A topic does not wait for a slow subscriber, and sends nothing to one that left meanwhile.
             change = await work.get(Queue, queue).offer(message, work.now)
             await _leave(work, queue, change)
             found += change.answer
@@ -62,13 +62,13 @@ async def send(work: Work, sendings: list[Any]) -> list[Delivery]:
 
 async def _put(work: Work, queue: str, message: Message) -> list[Delivery]:
     change = await work.get(Queue, queue).put(message, work.now)
-    if change.is_first:  # it may have been removed since it was looked at
+    if change.is_first:  # it may have been removed since it was found unused
         await work.get(PostOffice, OFFICE).add(queue)
     return list(change.answer)
 
 
 async def _create(work: Work, queue: str) -> None:
-    """A queue that was looked at, and was still empty."""
+    """Remove a queue that was found unused, if it still is."""
     try:
         await work.get(PostOffice, OFFICE).create(queue)
     except Refused:
@@ -110,7 +110,7 @@ async def unsubscribe(work: Work, session: str, key: str) -> list[Delivery]:
 
 
 async def disconnect(work: Work, session: str) -> list[Delivery]:
-    """The session ends. Its unacknowledged messages go to others."""
+    """End the session. Its unacknowledged messages go to others."""
     found: list[Delivery] = []
     for key, (queue, topic) in (await work.get(Session, session).closed()).items():
         found += await _end(work, key, queue, topic)
@@ -135,13 +135,14 @@ async def acknowledge(work: Work, queue: str, key: str, turns: list[int]) -> lis
 
 
 async def _leave(work: Work, queue: str, change: Change) -> None:
-    """Leave a queue. If a topic's subscription has ended meanwhile, its queue is removed."""
+    """End a subscription of a queue. If the queue belongs to a topic's subscription that has ended meanwhile, the
+    queue is removed."""
     if not change.steps and not is_queue(queue):
         await work.remove(Queue, queue, unless="is_subscribed")
 
 
 async def refuse(work: Work, queue: str, key: str, turns: list[int]) -> list[Delivery]:
-    """Refused messages go to a queue of their own."""
+    """Put refused messages into a queue of their own."""
     change = await work.get(Queue, queue).refuse(key, turns, work.now)
     await _leave(work, queue, change)
     refused, found = change.answer
@@ -153,7 +154,7 @@ async def refuse(work: Work, queue: str, key: str, turns: list[int]) -> list[Del
 
 
 async def expire(work: Work) -> int:
-    """Started by a timer. Returns the number of removed messages. Unused queues are removed, too."""
+    """Started by a timer. Return the number of removed messages. Remove unused queues, too."""
     gone = 0
     unused: list[str] = []
     for queue in await work.get(PostOffice, OFFICE).all_queues():

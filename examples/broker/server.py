@@ -37,11 +37,12 @@ class Broker:
 
     @property
     def clients(self) -> int:
-        """Sessions, those that end included."""
+        """The number of sessions, including those that are ending."""
         return len(self._connections)
 
     async def serve(self) -> None:
-        """Listen whenever the node is live, until cancelled. Raises OSError when the port is taken, now and not at the take-over."""
+        """Listen whenever the node is live, until cancelled. Raise OSError at once when the port is taken, not only at
+        the take-over."""
         while True:
             port = trio.socket.socket()
             port.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_REUSEADDR, 1)
@@ -66,7 +67,7 @@ class Broker:
                     self._connections.clear()
 
     async def _serve_live(self, port: trio.socket.SocketType) -> None:
-        for session in await self.node.run(operations.sessions):  # of the node before this one
+        for session in await self.node.run(operations.sessions):  # of the previous live node
             await self.node.run(operations.disconnect, session)
         port.listen()
         self.is_listening = True
@@ -99,7 +100,7 @@ class Broker:
         del self._connections[session]
 
     def start(self, operation: Operation, *arguments: Any) -> Running:
-        """Run an operation and hand out its deliveries, even if no caller waits for it."""
+        """Run an operation and send its deliveries, even if no caller waits for it."""
         assert self._nursery is not None
         running = Running()
         self._nursery.start_soon(self._run, running, operation, arguments)
@@ -121,5 +122,5 @@ class Broker:
             connection = self._connections.get(session)
             if (
                 connection is not None
-            ):  # otherwise it has ended, and its queues get the message again
+            ):  # otherwise the subscription has ended, and its queue gets the message again
                 connection.deliver(delivery)

@@ -1,4 +1,4 @@
-"""Accounts: everything that machines sent, counted and reported in a scene, as lines of text for people.
+"""Accounts: counts of all messages and reports of machines in a scene, as lines of text for people.
 
 A scene has no randomness, so its account is the same every time. The latest accounts are in ``tests/traces/accounts``;
 a change of code without a change of behaviour leaves them as they are. They find faults that no invariant forbids: a
@@ -24,7 +24,7 @@ ACCOUNTS: Final = Path(__file__).parent.parent / "traces" / "accounts"
 
 OURS: Final = ("jgroups_py.protocols.", "jgroups_py.stack.windows")
 PARTS_DEEP: Final = 2
-"""Parts of parts of a protocol are looked at, no further ones."""
+"""Tables of a protocol's parts and of their parts are counted, no deeper ones."""
 AGAIN: Final = "if that is meant: REWRITE=1 pytest tests/accounts"
 
 
@@ -74,7 +74,7 @@ def kept(machine: Machine) -> dict[str, int]:
 
 
 def _entries_in(thing: object, deep: int, seen: dict[int, object]) -> int:
-    """``seen``: parts and tables that are counted already. Parts know each other, and each counts once."""
+    """``seen``: parts and tables that are already counted. Parts refer to each other, but each counts once."""
     count = 0
     seen[id(thing)] = thing
     for value in list(attributes(thing).values()):
@@ -98,8 +98,8 @@ def check(name: str, accounts: dict[str, Account]) -> None:
     """Compares with the accounts in the file ``name``.txt, scene by scene.
 
     With REWRITE in the environment the file is written instead. A scene without an entry in the file is skipped, so a
-    new test needs no account at once. Raises AssertionError: the first scenes that differ or are gone, with the lines
-    that are gone (-) and new (+).
+    new test needs no account at once. Raises AssertionError with the first scenes that differ or are missing, and
+    with removed (-) and new (+) lines.
     """
     text = "".join(
         f"{scene}\n" + "".join(f"    {line}\n" for line in account.lines())

@@ -82,12 +82,12 @@ def _named(out: Any) -> tuple[str, str]:
 
 
 def _not_sent(statistics: dict[str, int]) -> dict[str, int]:
-    """Messages stand in the account already."""
+    """Return the counters without those of sent messages, which are in the account already."""
     return {name: value for name, value in statistics.items() if not name.startswith("sent_")}
 
 
 def _add_tables(account: Account, machine: BuddyMachine) -> None:
-    """Add the tables that the machines still keep. Members that are gone count, too."""
+    """Add the tables that the machines still keep. Members that have left or crashed count, too."""
     sizes = {
         "own": len(machine.own),
         "adopted": len(machine.ownership.adopted),

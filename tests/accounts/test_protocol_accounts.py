@@ -48,11 +48,11 @@ MODULES: Final = (
 )
 TESTS: Final = Path(__file__).parent.parent
 NETS: Final = {"net": ("protocols/gms", "Net"), "network": ("transports", "Network")}
-"""A fixture that a test may need: in which folder's conftest.py its class stands."""
+"""A fixture that a test may need, and the folder whose conftest.py has its class."""
 
 
 def scenes(module: str) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield its tests without fixtures, and those with a network of fakes."""
+    """Yield the tests of a module that need no fixtures, and those that need a network of fakes."""
     found = importlib.import_module(module)
     for name, function in vars(found).items():
         if not name.startswith("test_") or not inspect.isfunction(function):
@@ -80,7 +80,7 @@ def _class_of(folder: str, name: str) -> type:
 
 
 class Watched:
-    """Fake stacks that are made from now on, and the account of what passes their ends."""
+    """The fake stacks made from now on, and the account of everything that passes their ends."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.account = Account()

@@ -56,11 +56,11 @@ SEEDS = range(6)
 """The seeds of drawn schedules. The drawn steps depend on the members' behaviour, so an intended change may change all
 of these accounts."""
 EXHAUSTIVE = ("test_t18_", "test_t19_")
-"""Schedules that are played again for each of their steps: long, and without news for an account."""
+"""Schedules that other tests play again for each of their steps: they are long and show nothing new in an account."""
 
 
 def schedules() -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield the tests that need nothing but themselves."""
+    """Yield the tests that need no fixtures."""
     for module in MODULES:
         for name, function in vars(module).items():
             if not name.startswith("test_") or name.startswith(EXHAUSTIVE):
@@ -73,7 +73,7 @@ def schedules() -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 class Watched:
-    """Nets that are made from now on, and the account of what their members send and tell."""
+    """The networks made from now on, and the account of what their members send and report."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.account = Account()

@@ -73,7 +73,7 @@ class Group:
             self.world.run_for(0.05)
 
     def _text(self, text: str) -> bytes:
-        """Return a payload unlike all others: the oracle of RELAY knows messages by their payload."""
+        """Return a payload that differs from all others: the oracle of RELAY identifies messages by their payload."""
         self._sent += 1
         return b"%06d %b" % (self._sent, text.encode())
 
@@ -218,8 +218,7 @@ def _lossy(stack: str) -> Account:
 
 
 def _slow(stack: str) -> Account:
-    """Let one member stand still twice: the first time it is asked in time, the second time it is expelled and comes
-    back."""
+    """Pause one member twice: the first time it is asked in time, the second time it is expelled and comes back."""
     group = Group(stack, VERIFY_SUSPECT2__timeout="2s")
     group["B"].pause()
     group.talk("AC")

@@ -1,4 +1,4 @@
-"""The facade for asyncio: calls, cancellation, streams, methods that are called, ends."""
+"""The facade for asyncio: calls, cancellation, streams, called methods, closing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def loops() -> list[threading.Thread]:
 
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:
-    """The trio loop's thread ends with its last user, and no asyncio task is left."""
+    """Check that the trio loop's thread ends with its last user, and that no asyncio task is left."""
     assert loops() == []
     yield
     gc.collect()
@@ -54,7 +54,7 @@ def nothing_stays() -> Iterator[None]:
 
 
 def run(main: Main) -> None:
-    """Run it as a program would; no task may be left in its loop."""
+    """Run a coroutine as a program would; no task may be left in its loop."""
 
     async def alone() -> None:
         async with asyncio.timeout(30):
@@ -89,7 +89,7 @@ async def calls_under_way(handle: aio.TreeCache | aio.Channel) -> int:
 
 
 def test_a_thousand_calls_from_fifty_tasks_and_none_left_behind() -> None:
-    """Every fourth task is cancelled in the middle; its calls end, the others' are all done."""
+    """Every fourth task is cancelled in the middle; its calls end, and all calls of the others are done."""
 
     async def work(cache: aio.TreeCache, number: int) -> int:
         done = 0

@@ -1,4 +1,4 @@
-"""The group goes on without a member: the items that its channel hands to the application."""
+"""Tests of a member that is expelled: its channel reports the expulsion to the application."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ async def test_a_reader_that_does_not_read_stops_its_senders(
             nursery.start_soon(read, a)
             with trio.move_on_after(20):
                 await flood()
-            # 4 MB of credit, and what was on its way when it ran out
+            # 4 MB of credit, and the messages on their way when it ran out
             assert 300 <= sent <= 700
             assert b.statistics().waiting <= sent
             nursery.start_soon(read, b)
@@ -134,7 +134,7 @@ async def test_a_member_whose_process_stops_is_expelled(open_sim: Any, autojump_
     async with open_sim(name="A") as a, open_sim(name="B") as b:
         await trio.sleep(0.1)
         assert len(a.view) == 2
-        b.driver.close_all()  # as a crash: no goodbye
+        b.driver.close_all()  # a crash: without a goodbye
         await trio.sleep(100)
         assert a.view.members == (a.address,)
 

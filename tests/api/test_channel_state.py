@@ -23,7 +23,7 @@ LIMITS = ChannelLimits(state_max=1000, state_timeout=3.0)
 
 
 class Provider:
-    """A provider that behaves as ``how`` says. It notes whether its generator was closed."""
+    """A provider whose behaviour is chosen by ``how``. It notes whether its generator was closed."""
 
     def __init__(self, how: Callable[[], Any]) -> None:
         self.how = how
@@ -47,7 +47,7 @@ class Odd(Exception):
 
 
 def raises(make: Callable[[], BaseException]) -> Callable[[], Any]:
-    """A new one each time: a traceback keeps the channels that it passed through."""
+    """Make a new provider each time: a traceback keeps the channels that it passed through."""
 
     def raise_it() -> None:
         raise make()
@@ -160,7 +160,7 @@ async def test_the_reader_after_a_cancelled_one_makes_the_state(
 async def test_a_second_reader_that_waits_makes_the_state_that_the_first_one_left(
     open_sim: Any, autojump_clock: Any
 ) -> None:
-    """No other item arrives that would wake it."""
+    """No other item arrives that would wake the channel."""
     provider = Provider(partial(trio.sleep, 1.0))
     first = trio.CancelScope()
 

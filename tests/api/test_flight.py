@@ -234,7 +234,7 @@ def test_the_command_puts_events_of_several_members_in_order(
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\xfe", b"[]", b"{}", b'{"format": 1}', b"[" * 100_000]
 )
-def test_a_file_that_is_no_recording_is_told(
+def test_a_file_that_is_no_recording_is_reported(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "x"

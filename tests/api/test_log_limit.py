@@ -54,7 +54,7 @@ def test_lines_are_bounded_however_many_keys_there_are() -> None:
     clock = Clock()
     limit = LogLimit(clock, interval=10.0, keys_max=4)
     written = [n for n in range(1000) if limit.admit(n) is not None]
-    assert written == [0, 1, 2, 3, 4]  # 4 is the line that all further keys share
+    assert written == [0, 1, 2, 3, 4]  # line 4 is shared by all further keys
     assert limit.left_out == 995
     clock.now += 10.0
     assert limit.admit("new") == ""

@@ -16,7 +16,7 @@ from jgroups_py.channel.metrics import Sample, metric_name, metrics_of, page_of,
 
 
 def read(page: bytes) -> dict[tuple[str, ...], float]:
-    """Name and values of labels -> value, as Prometheus' own parser reads them."""
+    """Return name and labels with their values, as Prometheus' own parser reads them."""
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(page.decode())

@@ -158,7 +158,7 @@ def test_a_turn_ends_after_a_number_of_messages_or_bytes(count: int, size: int) 
 async def test_lists_share_a_turn_that_has_room_for_them(
     limits: dict[str, int], lists: list[int], in_turn: list[int]
 ) -> None:
-    """``in_turn``: after each list, what was put in since others ran."""
+    """Return, after each list, the messages that were added while other tasks ran (``in_turn``)."""
     box, found = outbox(**limits), []
     for count in lists:
         await box.put_many([b"x"] * count, A, 0, True)

@@ -32,7 +32,7 @@ def view(number: int) -> View:
 
 
 def taken(stream: ItemStream) -> list[Any]:
-    """Everything: views by number, messages as (sender, payload, flags)."""
+    """Take all items: views by number, messages as (sender, payload, flags)."""
     items: list[Any] = []
     while (item := stream.take()) is not None:
         if isinstance(item, Batch):
@@ -160,8 +160,8 @@ async def test_a_reader_that_waits_is_told_of_the_end(autojump_clock: Any) -> No
 
 
 async def test_a_merge_view_stays_though_other_views_follow_it_at_once(autojump_clock: Any) -> None:
-    """Only the merge view tells which member was on which side. A later view in its place hid the merge: each side kept
-    its own tree."""
+    """Only the merge view tells which member was on which side. When a later view took the place of the merge view, the
+    merge stayed hidden, and each side kept its own tree."""
 
     def merge(number: int) -> MergeView:
         return MergeView(ViewId(A, number), (A, B), (view(number - 1),))

@@ -47,7 +47,7 @@ def open_picky(tmp_path: Path, network: MemoryNetwork) -> Open:
 
 
 async def _refuse(open_picky: Open, **options: Any) -> Channel:
-    """A refuses B's goodbye."""
+    """A toy GMS refuses B's goodbye."""
     async with open_picky("A", **options) as a:
         async with open_picky("B"):
             await a.wait_view(2)

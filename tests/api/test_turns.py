@@ -1,4 +1,4 @@
-"""Turns of a driver: as many as are needed."""
+"""Turns of a driver: no more than are needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Handled(Machine):
 
 
 class Idle(Driver):
-    """A protocol that only passes on. Items wake it, as a message does whose credit is given back."""
+    """A protocol that only passes on. Items wake the driver, as a message does that returns credit."""
 
     def __init__(self) -> None:
         self.handled = Handled("A", random=random.Random(1))
@@ -137,7 +137,7 @@ async def test_run_raises_the_error_of_an_owners_step_even_if_it_is_stopped(
 
     driver, ended = Idle(), trio.Event()
     if busy:
-        driver.before_flush.append(driver.wake)  # there is always another turn
+        driver.before_flush.append(driver.wake)  # the driver always has another turn
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, driver)
         while not driver.running:
@@ -151,4 +151,4 @@ async def test_run_raises_the_error_of_an_owners_step_even_if_it_is_stopped(
             await ended.wait()
         turns = driver.turns
         driver.guarded(driver.turn)
-        assert driver.turns == turns  # it is not used any more
+        assert driver.turns == turns  # the item is not used any more

@@ -1,7 +1,7 @@
 """A one-protocol stack for tests of the channel: no reliability, no wire format, only a view.
 
-Every member sends to one multicast group; the view is whoever was heard, sorted. Flow control,
-state and expulsion are played by hand through the attributes.
+Every member sends to one multicast group; the view has all members heard so far, sorted. Tests play
+flow control, state and expulsion by hand through the attributes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The doors that a group may have. Every attack is tried against each of them.
 
 A door is a part of the stack file: directly above the transport, at the transport, or between the failure detectors and
-NAKACK2 with AUTH below GMS. Behind a door that has a key, the door itself turns strangers away, so any counter of its own counts.
+NAKACK2 with AUTH below GMS. A door with a key turns strangers away itself, so any of its counters counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Door:
     """The element directly above the transport."""
     below_gms: str = ""
     protocols: tuple[str, ...] = ()
-    """The protocols of the door: each may turn an attempt away before it reaches the protocols behind."""
+    """The protocols of the door: each may stop an attempt before the protocols behind it."""
     whole: bool = False
     """No part of an attempt may get past the door."""
     on: tuple[str, ...] = BOTH
@@ -52,14 +52,14 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class DoorFiles:
-    """``attributes``: of each member. ``context``: with which the stranger speaks TLS."""
+    """``attributes``: the door's attributes of each member. ``context``: the TLS context of the stranger."""
 
     attributes: dict[str, dict[str, str]]
     context: ssl.SSLContext | None
 
 
 def _foreign(folder: Path) -> ssl.SSLContext:
-    """Return a client whose certificate says that it is A, and that another authority has signed."""
+    """Return a client's context whose certificate names A, but another authority has signed it."""
     issued = CertificateAuthority(folder / "foreign", "foreign").issue("A")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -1,8 +1,8 @@
 """Attack: one attempt of a stranger who has a plain socket, knows all addresses, and has no key.
 
-A stranger sends the bytes of a member from another place. An attempt has failed when three things hold: no member is
-harmed (``Scene.harm``, and ``judge`` for more), members still work with each other, and the member has counted the
-attempt under ``cause``.
+The stranger sends the bytes of a member from another place. An attempt has failed when three things hold: no member
+is harmed (``Scene.harm``, and ``judge`` for more), members still work with each other, and the member has counted
+the attempt under ``cause``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Attack:
 
     ``cause``: the counter of ``statistics().turned_away`` that shows it, or a statistic ``PROTOCOL.counter``.
     ``strike``: makes the attempt. ``judge``: more harm than that of ``Scene.harm``, in words, or "".
-    ``on``: the transports that it concerns. ``silent``: members must not answer.
+    ``on``: the transports against which it is tried. ``silent``: members must not answer.
     """
 
     name: str

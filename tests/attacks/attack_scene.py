@@ -24,9 +24,9 @@ from jgroups_py.wire.packet import Packet
 
 CLUSTER = "bank"
 PATIENCE = 30.0
-"""Seconds after which an attempt that was not counted makes the test fail: a busy machine takes long."""
+"""Seconds after which an uncounted attempt makes the test fail: a busy machine takes long."""
 AGAIN = 5.0
-"""Seconds after which an attempt that was not counted is made once more."""
+"""Seconds after which an uncounted attempt is repeated."""
 BOTTOM = {
     "UDP": '<UDP mcast_port="{port}"/>{lowest}<PING/>',
     "TCP": '<TCP bind_port="{port}" port_range="3"/>{lowest}'
@@ -113,7 +113,7 @@ class Scene:
         if not await self._until(lambda: self._counted(attack) > before, AGAIN):
             await attack.strike(
                 self
-            )  # a datagram may be lost, and a connection be closed meanwhile
+            )  # a datagram may be lost, and a connection may be closed meanwhile
             if not await self._until(lambda: self._counted(attack) > before, PATIENCE):
                 wrong.append(f"nobody counted {attack.cause}")
         self.stopped[attack.name] = next(

@@ -1,4 +1,4 @@
-"""A stranger speaks in the name of members from its own socket, and claims that a member is at the stranger's place."""
+"""A stranger sends in the name of members from its own socket, and claims that a member is at the stranger's place."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from jgroups_py.wire.primitives import encode_whole
 from jgroups_py.wire.values import write_ping_data_list, write_view_digest
 
 NOWHERE = IpAddress("127.0.0.1", 1)
-"""A place without a process. If it were the stranger's place, members would send discovery requests there, which look
-like an answer."""
+"""A place without a process. At the stranger's own place members would send discovery requests, which look like an
+answer."""
 UNRELIABLE = int(Flag.OOB | Flag.NO_RELIABILITY)
 GMS, FD_ALL3, FD_SOCK2, VERIFY, MERGE3, STABLE = (
     PROTOCOL_IDS[name]
@@ -62,7 +62,7 @@ def as_a(
 
 
 def discovered(scene: Scene, src: Address, kind: PingType) -> None:
-    """A discovery message to B: A is somewhere else."""
+    """Send a discovery message to B that gives A another place."""
     s, a, b = scene.stranger, scene.a, scene.b
     flags = PingData.SERVER | PingData.COORDINATOR
     data = encode_whole(write_ping_data_list, [PingData(a.address, flags, "A", NOWHERE)])
@@ -145,7 +145,7 @@ async def view_as_member(scene: Scene) -> None:
 
 
 async def hidden_in_a_bundle(scene: Scene) -> None:
-    """A bundle of the stranger in which one message names A as its own sender."""
+    """Send the stranger's bundle, in which one message names A as its own sender."""
     s, a, b = scene.stranger, scene.a, scene.b
     header = NakAckHeader2(NakAckType.MSG, 1)
     genuine = Batch(None, (b"x",), {NAKACK2: header}, s.uuid)
@@ -154,7 +154,7 @@ async def hidden_in_a_bundle(scene: Scene) -> None:
 
 
 async def hidden_call(scene: Scene) -> None:
-    """The same with a call on a connection of UNICAST3."""
+    """Send the same bundle with a call on a connection of UNICAST3."""
     s, a, b = scene.stranger, scene.a, scene.b
     numbered = UnicastHeader3(UnicastType.DATA, 1, 98, True)
     first = Batch(b.address, (b"x",), {}, s.uuid)
@@ -176,7 +176,7 @@ def somebody_came(scene: Scene) -> str:
 
 
 async def handshake_of_member(scene: Scene) -> None:
-    """The handshake says where A listens, and the connection comes from another host."""
+    """The handshake gives A's place, but the connection comes from another host."""
     scene.stranger.connect_from("127.0.0.2", scene.b.at, scene.a.at)
 
 

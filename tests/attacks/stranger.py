@@ -55,7 +55,7 @@ class Stranger:
         self.at = IpAddress(HOST, self.socket.getsockname()[1])
 
     def begin(self) -> None:
-        """Begin another attempt: forget received packets, and connect anew where a member has closed."""
+        """Begin another attempt: forget received packets, and reconnect where a member has closed."""
         self.heard()
         self._again_at = 0.0
 
@@ -63,7 +63,7 @@ class Stranger:
         for end in (self.socket, *self._connections.values()):
             end.close()
 
-    # --- what it says
+    # --- sending
 
     def packet(
         self,
@@ -81,8 +81,8 @@ class Stranger:
         return encode_packets([batch], self._cluster if cluster is None else cluster)[0]
 
     def bundle(self, *batches: Batch) -> bytes:
-        """Return a packet of several messages in the name of the first one's sender. The others may name senders of
-        their own."""
+        """Return a packet of several messages in the name of the first one's sender. The other messages may name
+        senders of their own."""
         first = batches[0]
         assert first.src is not None
         writer = Writer(DEFAULT_VERSION)
@@ -108,14 +108,14 @@ class Stranger:
         payload: Any = None,
         flags: int = 0,
     ) -> bytes:
-        """Return the packet of a message without a header of the transport, which would name the cluster."""
+        """Return the packet of one message without the transport's header, which would name the cluster."""
         kind = MessageType.EMPTY if payload is None else MessageType.BYTES
         batch = Batch(dest, (payload,), dict(headers), src, flags, 0, kind)
         head = DEFAULT_VERSION.to_bytes(2, "big") + bytes([2 if dest is None else 0])
         return head + encode_nested(batch)
 
     def say(self, packet: bytes, to: IpAddress, *, as_if_at: IpAddress | None = None) -> None:
-        """Sends a packet to a member. With TCP a handshake comes first, which names our place or ``as_if_at``."""
+        """Sends a packet to a member. With TCP it first sends a handshake with our place or ``as_if_at``."""
         end = (to.host or HOST, to.port)
         if self._udp:
             self.socket.sendto(packet, end)
@@ -126,11 +126,12 @@ class Stranger:
                 self._forget(end)
 
     def connected(self, to: IpAddress, as_if_at: IpAddress | None = None) -> socket.socket:
-        """The connection to a member, opened with a handshake; a new one with ``as_if_at``, or if the member closed it."""
+        """Return the connection to a member after a handshake; a new connection with ``as_if_at``, or if the member
+        closed it."""
         end = (to.host or HOST, to.port)
         known = self._connections.get(end)
         if self._tls is not None and known is not None and time.monotonic() < self._again_at:
-            return known  # a handshake costs both sides much; the member would refuse all alike
+            return known  # a handshake costs both sides much, and the member would refuse each one
         if known is not None and _has_ended(known):
             self._forget(end)
             known = None
@@ -144,7 +145,7 @@ class Stranger:
         return connection
 
     def connect_from(self, host: str, to: IpAddress, as_if_at: IpAddress) -> None:
-        """Opens a connection from another address of this machine. Its handshake says ``as_if_at``."""
+        """Opens a connection from another address of this machine. Its handshake gives the place ``as_if_at``."""
         end = (to.host or HOST, to.port)
         connection = self._greeted(end, (host, 0), as_if_at)
         self._connections[host, -connection.fileno()] = connection
@@ -162,10 +163,10 @@ class Stranger:
         if (known := self._connections.pop(end, None)) is not None:
             known.close()
 
-    # --- what it hears
+    # --- receiving
 
     def heard(self) -> list[Packet | bytes]:
-        """Return everything received so far: packets, or bytes that are no packets."""
+        """Return everything received so far: packets, or bytes that are not packets."""
         return [_read(data) for data in (self._datagrams() if self._udp else self._frames())]
 
     def _datagrams(self) -> list[bytes]:
@@ -197,7 +198,8 @@ class Stranger:
 
 
 def through_tls(context: ssl.SSLContext, connection: socket.socket) -> socket.socket:
-    """Return a socket whose bytes go through TLS. A thread speaks it: the member runs in this one, and must answer."""
+    """Return a socket whose bytes go through TLS. TLS runs in a thread, because the member runs in this one and
+    must answer."""
     ours, theirs = socket.socketpair()
 
     def pump() -> None:
@@ -205,7 +207,7 @@ def through_tls(context: ssl.SSLContext, connection: socket.socket) -> socket.so
             while True:
                 ready, _, _ = select.select([theirs, talk], [], [], 30)
                 if talk in ready or not (data := theirs.recv(65536) if ready else b""):
-                    return  # the member hangs up, or the stranger does
+                    return  # the member or the stranger closes the connection
                 talk.sendall(data)
 
     threading.Thread(target=pump, daemon=True).start()
@@ -235,7 +237,8 @@ class Bait:
 
 
 def _is_closed(connection: socket.socket) -> bool:
-    """Return whether the other side closed it. A member does so with strangers, a second after a view."""
+    """Return whether the member has closed the connection. A member closes connections of strangers a second
+    after a view."""
     watch = select.poll()
     watch.register(connection, select.POLLRDHUP)
     return bool(watch.poll(0))

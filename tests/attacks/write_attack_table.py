@@ -37,8 +37,8 @@ def _lines() -> Iterator[str]:
     yield HEAD
     number = sum(len(family.attacks) for family in FAMILIES)
     doors = " | ".join(door.name for door in DOORS)
-    yield f"{number} attacks in {len(FAMILIES)} families. The last columns say who turned the attempt away, door by door: "
-    yield "a protocol of the door, or behind the door the counter of a protocol. Nothing came beyond SEAL and TLS."
+    yield f"{number} attacks in {len(FAMILIES)} families. The last columns show the part that turned the attempt away, "
+    yield "door by door: a protocol of the door, or a counter of a protocol behind it. No attempt got past SEAL and TLS."
     for family in FAMILIES:
         yield f"\n## {family.name.capitalize()}\n\n{family.title}\n"
         yield f"| attack | on | the stranger sends | harm that it would be | {doors} |"

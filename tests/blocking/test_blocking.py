@@ -328,7 +328,7 @@ def test_a_lost_handle_is_closed_with_a_warning(open_sim: Open, cache: blocking.
 
     cell()
     with pytest.warns(ResourceWarning, match="channel A of test was not closed"):
-        cell()  # of a notebook, run again
+        cell()  # a notebook's cell, run again
     until(lambda: len(names["channel"].view) == 1)
     names["channel"].close()
     cache.put("/a", "k", 1)  # unharmed
@@ -497,7 +497,7 @@ cache.close()
 
 
 def test_the_end_of_the_process_closes_open_blocks(tmp_path: Path) -> None:
-    """One thread reads for ever, and one store needs threads to be closed."""
+    """One thread reads without end, and one store needs threads to close."""
     file = tmp_path / "store.db"
     settings = {"cache.file": str(file), "cache.max_nodes": "1000"}
     done = run(

@@ -1,4 +1,4 @@
-"""Waits, in threads, for a condition that is true soon."""
+"""Wait, in threads, until a condition holds."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ STOMP_PORT: Final = 61613
 CORE_PORT: Final = 61616
 SYNC_SECONDS: Final = 120.0
 IN_SYNC: Final = "synchronized"
-"""The word in the backup's log when it has the live broker's messages."""
+"""The word in the backup's log once it has the live broker's messages."""
 
 
 @contextmanager
 def artemis_pair(folder: Path, offset: int = 0) -> Iterator[int]:
-    """Run both until the end of the block. The STOMP port of the live one; the backup's ports are one above. ``offset`` is added to
-    all of Artemis' usual ports. RuntimeError: they cannot be fetched or do not synchronise; their logs are in
-    ``folder``."""
+    """Run both until the end of the block. Yield the STOMP port of the live one; the backup's ports are one above.
+    ``offset`` is added to all of Artemis' usual ports. RuntimeError: they cannot be fetched or do not synchronise;
+    their logs are in ``folder``."""
     command = _got(folder)
     ports = CORE_PORT + offset, CORE_PORT + offset + 1
     brokers = []
@@ -69,7 +69,7 @@ def _got(folder: Path) -> Path:
 
 
 def _create(command: Path, home: Path, offset: int, other: int, is_backup: bool) -> None:
-    """An empty broker. ``other``: the port of its partner, so that nothing is multicast."""
+    """Write the settings of an empty broker. ``other``: the port of its partner, so that nothing is multicast."""
     shutil.rmtree(home, ignore_errors=True)
     given = ["--host", "127.0.0.1", "--port-offset", str(offset), "--nio", "--no-web", "--silent"]
     given += ["--user", "bench", "--password", "bench", "--allow-anonymous"]

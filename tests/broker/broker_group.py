@@ -1,4 +1,4 @@
-"""Brokers whose nodes share a network in memory, and a client of STOMP. Clients come over real sockets."""
+"""Brokers whose nodes share a network in memory, and a STOMP client. Clients come over real sockets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANSWERS = frozenset({"CONNECTED", "MESSAGE", "RECEIPT", "ERROR"})
 
 
 class Client:
-    """Speaks to a broker. A frame that comes out of turn is kept until a test asks for it."""
+    """A client of a broker. It keeps a frame that comes out of turn until a test asks for it."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -92,7 +92,7 @@ class Brokers:
                 await broker.serve()
 
     def kill(self, name: str) -> None:
-        """Kill the broker, which says no goodbye."""
+        """Kill the broker without a goodbye."""
         self.brokers.pop(name).node.channel.driver.close_all()
         self._scopes[name].cancel()
 

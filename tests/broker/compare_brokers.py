@@ -1,11 +1,12 @@
-"""Our broker beside another one that speaks STOMP: the same clients of stomp.py, by turns, in one run.
+"""Measure our broker and another STOMP broker: the same clients of stomp.py, in turns, in one run.
 
     python tests/broker/compare_brokers.py --artemis --messages 200 --rounds 5
     python tests/broker/compare_brokers.py --beside 21613
 
-Four senders wait for each receipt, four receivers acknowledge each message with a receipt. Printed for each broker: messages a second (median of the
-rounds), and milliseconds to a receipt. Our two nodes are started here. With ``--artemis`` so are a live ActiveMQ Artemis and its
-backup (``artemis_pair.py``); with ``--beside`` the other broker runs already. Figures of one run may be compared.
+Four senders wait for each receipt, four receivers acknowledge each message with a receipt. It prints for each broker:
+messages a second (median of the rounds), and milliseconds to a receipt. It starts our two nodes. With ``--artemis`` it
+also starts a live ActiveMQ Artemis and its backup (``artemis_pair.py``); with ``--beside`` the other broker is already
+running. Only figures of one run may be compared.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class Round:
     def __init__(self, port: int, messages: int, size: int) -> None:
         self._port, self._messages, self._body = port, messages, "x" * size
         self.waits: list[float] = []
-        """Seconds to each receipt."""
+        """The seconds to each receipt are added to a list."""
         self._problems: list[BaseException] = []
 
     def run(self) -> float:
-        """Returns messages a second."""
+        """Return messages a second."""
         queues = [f"/queue/bench{os.getpid()}.{time.monotonic_ns()}.{n}" for n in range(PAIRS)]
         clients = [(Client([self._port]), Client([self._port])) for _ in queues]
         begun = time.perf_counter()
@@ -88,7 +89,7 @@ class Round:
 
 
 def compare(ports: dict[str, int], messages: int, size: int, rounds: int) -> dict[str, Any]:
-    """Measure the brokers in turns, after a round that does not count."""
+    """Measure the brokers in turns, after an uncounted round."""
     rates: dict[str, list[float]] = {name: [] for name in ports}
     waits: dict[str, list[float]] = {name: [] for name in ports}
     for number in range(rounds + 1):

@@ -27,7 +27,7 @@ from stomp.exception import StompException
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = 4
-"""Senders, and as many receivers; each pair has a queue."""
+"""The number of senders, and of receivers; each pair has a queue."""
 PATIENCE = 90.0
 
 
@@ -58,7 +58,7 @@ class Node:
 
 
 class Client(stomp.ConnectionListener):  # type: ignore[misc]
-    """A connection that is made again when it is lost. Everything is done with a receipt."""
+    """A connection that is made again when it is lost. It asks for a receipt of every action."""
 
     def __init__(self, ports: list[int]) -> None:
         self._hosts = [("127.0.0.1", port) for port in ports]
@@ -147,7 +147,7 @@ class Run:
             self.problems.append(f"{run.__name__} {pair}: {error!r}")
 
     def threads(self, run: Any) -> list[threading.Thread]:
-        """Clients, one for each queue. They have begun."""
+        """Clients, one for each queue. Wait until all have begun."""
         found = [
             threading.Thread(target=self._client, args=(run, pair), daemon=True)
             for pair in range(PAIRS)
@@ -163,7 +163,7 @@ class Run:
                 self.sent[pair] = number
                 number, attempt = number + 1, 1
             else:
-                client.connect()  # and send it again, because its outcome is unknown
+                client.connect()  # send the message again, because its outcome is unknown
                 attempt += 1
         with suppress(Exception):
             client.connection.disconnect()
@@ -201,7 +201,8 @@ class Run:
 
 
 def run(kills: int, load: int, ports: list[int], log: Path) -> dict[str, Any]:
-    """``load``: messages with receipts between two kills. Returns figures; ``problems`` is empty when all promises were kept."""
+    """``load``: confirmed messages between two kills. Return figures; ``problems`` is empty when all promises were
+    kept."""
     nodes = [Node(name, port, log) for name, port in zip("AB", ports, strict=True)]
     watched = Run(ports)
     outages: list[float] = []

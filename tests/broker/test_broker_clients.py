@@ -61,7 +61,7 @@ async def test_without_acknowledgements_the_broker_has_at_most_prefetch_on_the_w
             await sender.say("SEND", b"%d" % n, destination="/queue/a")
         assert await one.bodies(10) == [
             f"{n}" for n in range(10)
-        ]  # auto: acknowledged as they leave
+        ]  # mode auto: messages count as acknowledged when they leave
         await one.done("UNSUBSCRIBE", id="1")
         await sender.done("SEND", b"later", destination="/queue/a")
         await one.done("SUBSCRIBE", id="1", destination="/queue/a")
@@ -235,7 +235,7 @@ async def test_signs_of_life_go_both_ways() -> None:
         one = await brokers.client({"heart-beat": "100,100"})
         with trio.fail_after(60):
             assert set(await one.stream.receive_some(10)) == {ord("\n")}
-            while await one.stream.receive_some(1000):  # it says nothing itself
+            while await one.stream.receive_some(1000):  # the client itself sends nothing
                 pass
         assert (await brokers.live()).counts["silent"] == 1
 
@@ -269,7 +269,7 @@ async def test_a_message_for_too_many_subscribers_is_refused_before_anybody_has_
         sender, *readers = [await brokers.client() for _ in range(4)]
         for reader in readers[:2]:
             await reader.done("SUBSCRIBE", id="1", destination="/topic/t")
-        for n in range(3):  # each is an operation of its own
+        for n in range(3):  # each SEND is an operation of its own
             await sender.say("SEND", b"%d" % n, destination="/topic/t")
         assert await readers[0].bodies(3) == ["0", "1", "2"]
         await readers[2].done("SUBSCRIBE", id="1", destination="/topic/t")
@@ -358,7 +358,7 @@ async def test_a_client_beyond_the_limit_gets_an_error(monkeypatch: pytest.Monke
 
 
 class Idle:
-    """A broker that is asked for nothing."""
+    """A broker that no client has asked for anything."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

@@ -1,4 +1,5 @@
-"""Instances of the explorer's application on a network in memory: three or four nodes with nine pairs, and clients."""
+"""Instances of the explorer's application on a network in memory: three or four nodes with nine pairs of copies,
+and clients."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Group(SplitGroup[BucketNode]):
         parts: NodeParts | None = None,
         plugin: Plugin | None = None,
     ) -> BucketNode:
-        """``parts``, ``plugin``: others than usual, such as another version beside the old one."""
+        """``parts``, ``plugin``: instead of the usual ones, for example another version beside the old one."""
         usual = NodeParts(node=name) if client else NodeParts.of(name, self.settings)
         opening = open_buckets(
             "sim.xml",

@@ -1,5 +1,6 @@
-"""A node of the explorer's application in a process of its own. Its argument is (node, stack, attributes, version, beside) as JSON. With ``beside`` it is
-the new version beside the old one: a manager first, the index copy when the old process has left it. It prints "ready"."""
+"""A node of the explorer's application in a process of its own. Its argument is (node, stack, attributes, version,
+beside) as JSON. With ``beside`` it is the new version beside the old one: it starts with a manager, and has an index
+copy once the old process has left. It prints "ready"."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Kill processes of a bucket store under load of memcached clients, one role after the other, and judge the clients'
 answers.
 
-Promises: a word whose addition was answered is in its value, once and in its order, at every later read; a client that
+Promises: a word whose addition was answered is in its value at every later read, once and in its order; a client that
 changes to another door after the loss of its own waits at most 30 s. Nodes run as ``jgroups-py buckets node``. With
 ``--moves`` a copy moves all the time, and the kill comes in the middle of a move. With ``--versions`` every process
 that is started again has the other version of the application, so buckets move between both.
@@ -45,8 +45,8 @@ START_PATIENCE: Final = 600.0
 INTERRUPTION_MAX: Final = 30.0
 """The longest allowed seconds without an answer (A20)."""
 ROLES: Final = ("master", "slave", "index", "router", "node")
-"""The killed process is that of the master, or of the slave, of a client's key; the first index copy; one of routers
-and proxies only; any complete node."""
+"""The roles in turn: the master of a client's key, its slave, the first index copy, a process with routers and
+proxies only, and any complete node."""
 ALL: Final = "{managers: 1, indices: 1, routers: 1, proxies: 1}"
 NODES: Final = {
     "x1": "{indices: 1, routers: 1}",
@@ -105,7 +105,7 @@ class Processes:
         )
 
     async def ready(self, name: str) -> None:
-        """Wait until the process knows where buckets are. Raises AssertionError: it has ended."""
+        """Wait until the process knows where buckets are. Raise AssertionError if it has ended."""
         out = self.running[name].stdout
         assert out is not None
         said = b""
@@ -186,7 +186,7 @@ class Client:
         return found
 
     async def check(self) -> None:
-        """Read everything once more, over a new connection: the old one may be in the middle of an answer."""
+        """Read all values once more, over a new connection: the old one may be in the middle of an answer."""
         await self._hang_up()
         for key in self.words:
             with trio.move_on_after(PATIENCE):
@@ -267,7 +267,7 @@ class Run:
         return bool(rows) and all({row.master, row.slave} <= managers for row in rows)
 
     async def move(self) -> None:
-        """Move copies to wherever they may go, one after the other, while every pair is whole."""
+        """Move copies to any allowed place, one after the other, while every pair is complete."""
         while True:
             if not self.may_move or not self.is_whole:
                 await trio.sleep(0.02)
@@ -303,7 +303,7 @@ class Run:
         return self.chance.choice(["p1", "p2"] if role == "router" else ["n1", "n2", "n3"])
 
     async def kill(self, role: str) -> float:
-        """Kill one process, and repair the store. Returns the longest time in which a client had no answer."""
+        """Kill one process, and repair the store. Return the longest time in which a client had no answer."""
         for client in self.clients:
             client.longest = 0.0
         await trio.sleep(self.chance.uniform(0.2, 0.5))
@@ -338,7 +338,7 @@ class Run:
         return set() if view is None else set(view.members)
 
     async def _recreate(self) -> None:
-        """Make missing slaves, as an administrator does, until there are none."""
+        """Make missing slaves, as an administrator does, until none is missing."""
         with trio.fail_after(PATIENCE):
             while True:
                 await self.node.wait_until(lambda state: len(state.managers) == 3)

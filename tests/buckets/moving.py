@@ -1,4 +1,5 @@
-"""A copy that moves under load, with each part of the instance in a member of its own. A message takes a millisecond."""
+"""A copy that moves under load, with each part of the instance in a member of its own. Each message takes a
+millisecond."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from jgroups_py.testing.explorer.buckets.world import BucketWorld
 
 MS = 0.001
 KEY = key_in(1)
-"""Of bucket 0."""
+"""A key of bucket 0."""
 SETTINGS = seed_settings(index_copies=("i/x", "i/y", "i/z"))
 PLACEMENT = {bucket: ("m/source", "m/slave") for bucket in range(SETTINGS.buckets)}
 MANAGERS = ("source", "slave", "there")
@@ -35,8 +36,8 @@ def member(name: str) -> Any:
 
 
 class Moving:
-    """Index copies and routers at x, y and z, managers at three other members. A client of z changes the bucket each
-    millisecond while a copy moves."""
+    """Index copies and routers are at x, y and z, managers at three other members. A client of z changes the bucket
+    each millisecond while a copy moves."""
 
     def __init__(self, role: str, bucket: int = 0) -> None:
         self.world = world = BucketWorld(SETTINGS, 1, latency=(MS, MS))

@@ -79,7 +79,7 @@ class Instance:
     def ask(
         self, name: str, key: str | None, body: str, seconds: float = 40.0
     ) -> str | BucketError:
-        """A request of a client of this node, and what it is answered."""
+        """Send a request of a client of this node, and return its answer."""
         found: list[Any] = []
         self.world.request(self.member(name), Request(body.encode(), key), found.append)
         assert self.world.run(seconds, lambda: bool(found)), "no answer"
@@ -89,7 +89,7 @@ class Instance:
         return answer[0][1].decode() if answer else ""
 
     def do(self, name: str, what: str, *arguments: Any, **options: Any) -> Any:
-        """An administrator's operation at this node's router; the new row, or the error."""
+        """Give an administrator's order to this node's router; return the new row, or the error."""
         found: list[Any] = []
         getattr(self.router(name), what)(*arguments, found.append, **options)
         self.world.flush(self.member(name))
@@ -97,7 +97,7 @@ class Instance:
         return found[0]
 
     def layout(self, seen_by: str) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Node -> numbers of its masters and of its slaves, counted from 1 as in the seed."""
+        """Return the numbers of each node's masters and slaves, counted from 1 as in the seed."""
         rows = self.index(seen_by).state.rows.values()
         names = [n for n in MASTERS if self.world.alive(n)]
         return {

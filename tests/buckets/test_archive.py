@@ -118,7 +118,7 @@ def test_every_damaged_byte_is_found_and_costs_one_entry_at_most(tmp_path: Path)
 
 
 @pytest.mark.seed("A22")
-def test_a_cut_file_gives_what_stands_before_the_cut(tmp_path: Path) -> None:
+def test_a_cut_file_gives_the_entries_before_the_cut(tmp_path: Path) -> None:
     records = entries(40)
     file = write(tmp_path / "a.jgb", records)
     good = file.read_bytes()
@@ -185,7 +185,7 @@ def test_records_that_are_exchanged_or_left_out_are_found(tmp_path: Path) -> Non
     assert damage.problem.startswith("9 entries with") and "its end names 10 with" in damage.problem
 
 
-def test_strange_files_are_told(tmp_path: Path) -> None:
+def test_strange_files_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "a"
     for data, problem in (
         (b"", "it is no archive"),

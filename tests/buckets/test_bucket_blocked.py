@@ -17,7 +17,7 @@ from jgroups_py.buckets.work import BLOCKED_AFTER, BLOCKED_TOLD
 
 
 class Clock:
-    """Each look is ``took`` later than the one before it."""
+    """Each look is ``took`` seconds later than the previous one."""
 
     def __init__(self, took: float) -> None:
         self.took, self.now = took, 0.0

@@ -41,7 +41,7 @@ async def load(node: BucketNode, *files: Path) -> int:
 
 
 async def fill(node: BucketNode) -> dict[str, bytes]:
-    await trio.sleep(2)  # managers have their leases
+    await trio.sleep(2)  # wait until managers have their leases
     for number, key in enumerate(KEYS):
         await ask(node, key, f"+t{number}")
     return {key: f"t{number}".encode() for number, key in enumerate(KEYS)}

@@ -36,7 +36,7 @@ OF_A_REQUEST = (Forward, Answer, Save, Saved)
 
 
 class Load:
-    """Nodes with equal shares of buckets, and a client at each node. Every message takes ``LINK``."""
+    """Nodes with equal shares of buckets, and a client at each node. Every message takes the time ``LINK``."""
 
     def __init__(self, nodes: int) -> None:
         names = [f"n{number}" for number in range(nodes)]
@@ -65,7 +65,8 @@ class Load:
         self.world._send = counted  # type: ignore[method-assign]
 
     def run(self, rate: float, seconds: float) -> int:
-        """``rate`` requests a second of each client, changes and reads in turns. Each bucket gets as many of each kind. Returns their number."""
+        """Each client sends ``rate`` requests a second, changes and reads alternately. Each bucket gets equally many
+        changes and reads. Return the number of requests."""
         count = int(rate * seconds) // (2 * BUCKETS) * 2 * BUCKETS
         for number in range(count):
             body = b"?" if number // BUCKETS % 2 else b"+x"
@@ -82,7 +83,7 @@ class Load:
         return next(iter(self.world.machines[member].managers.values()))
 
     def counts(self) -> Counter[str]:
-        """The routers' counts together."""
+        """The sums of the routers' counters."""
         found: Counter[str] = Counter()
         for member in self.members:
             for router in self.world.machines[member].routers.values():
@@ -118,8 +119,8 @@ def test_each_of_more_nodes_has_an_equal_share_and_a_request_costs_as_many_messa
 
 @pytest.mark.seed("A25", "A26")
 def test_at_a_thousand_requests_a_second_and_node_nothing_waits_but_for_messages() -> None:
-    """A read is a message there and one back, a change one more pair for the slave. The rest is the CPU time of the
-    components: less than a core at this rate."""
+    """A read costs a message in each direction; a change costs one more pair of messages for the slave. The rest is
+    the CPU time of the components: less than a core at this rate."""
     load = Load(2)
     began = time.process_time()
     count = load.run(1_000.0, 0.32)

@@ -20,7 +20,7 @@ ODD_TEXTS = ("", "n1.1", "n2.1", "m/n1", "i/n2", "*", "x" * 200, "master", "move
 
 
 def recorded() -> list[tuple[str, str, bytes]]:
-    """Messages of an instance that works and moves: from, to, bytes."""
+    """Messages of a running instance with moves: sender, receiver, bytes."""
     found: list[tuple[str, str, bytes]] = []
     instance = Instance()
     send = instance.world._send

@@ -69,8 +69,8 @@ def test_a_manager_without_a_lease_asks_often_and_one_with_a_lease_seldom() -> N
 
 
 def test_an_index_copy_that_begins_does_not_wait_for_leases_that_are_known_to_be_over() -> None:
-    """The others waited when they replaced its node. Until it has the rows, requests at its door wait, and so do
-    all other updates."""
+    """The others waited when they replaced its node. Until the index copy has the rows, requests at its door
+    wait, and so do all other updates."""
     instance = Instance(lease=4.0)
     instance.kill("n1")
     assert instance.world.run(20.0, lambda: len(instance.index("n2").state.managers) == 2)
@@ -110,8 +110,8 @@ def test_an_index_that_finishes_the_update_of_a_lost_copy_waits_for_its_leases_t
 def test_a_replaced_manager_learns_its_losses_before_it_has_a_lease_again(
     missed: bool,
 ) -> None:
-    """The news of the deciding copy may come after the leases of the others. Without this rule seeds 357 and 925 of the
-    explorer read old values."""
+    """The announcement of the deciding copy may come after the leases of the others. Without this rule seeds 357 and
+    925 of the explorer read old values."""
     instance = Instance()
     index, manager = instance.index("n2"), instance.cep("n3")
     posted: list[tuple[Any, Any]] = []

@@ -1,4 +1,4 @@
-"""A group that splits and merges before the index has reacted: messages sent meanwhile are lost, and no manager is
+"""A group splits and merges before the index has reacted: messages sent meanwhile are lost, and no manager is
 replaced."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jgroups_py.testing.explorer.buckets.schedule import draw, play
 
 
 def instance_of() -> Instance:
-    """A lease so long that the index has replaced no manager when the group merges."""
+    """The lease is so long that the index has replaced no manager when the group merges."""
     return Instance(latency=(0.001, 0.001), lease=4.0)
 
 
@@ -44,7 +44,7 @@ def test_a_change_that_was_lost_on_the_way_to_the_slave_is_sent_again(
     instance = instance_of()
     assert instance.ask("n1", key_in(4), "+before") == "0"
     found = begin(instance, "+change")
-    instance.world.run(0.0011)  # the master has it
+    instance.world.run(0.0011)  # the master has the change
     split_and_merge(instance, alone, unaware)
     assert instance.world.run(0.1, lambda: bool(found)), "it is not answered"
     assert found[0][0][1] == b"1"

@@ -1,4 +1,4 @@
-"""A mirror of the index by itself: the index copy that it follows, and the rows that it takes."""
+"""A mirror of the index alone: the index copy that it follows, and the rows that it accepts."""
 
 from __future__ import annotations
 

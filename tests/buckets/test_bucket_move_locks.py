@@ -1,5 +1,5 @@
-"""The lock of a move: what it waits for, and what is done before it. A message takes a millisecond here, so times are counts of messages one after
-the other."""
+"""The lock of a move: the answers that it waits for, and the steps before it. A message takes a millisecond here, so
+times are counts of messages one after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jgroups_py.buckets.plugin import Plugin
 from jgroups_py.testing.explorer.buckets.ledger import LedgerClassifier, LedgerProvider
 
 KEY = key_in(4)
-"""Of bucket 3, whose master is on node 2 and whose slave is on node 3."""
+"""A key of bucket 3, whose master is on node 2 and whose slave is on node 3."""
 MS = 0.001
 NAMES = ("n1", "n2", "n3")
 
@@ -30,7 +30,7 @@ def instance(seed: int = 1, **options: Any) -> Instance:
 
 
 def begin(made: Instance, role: str = "master", frm: str = "n2", bucket: int = 3) -> list[Any]:
-    """Begin a move to node 1. Return where its end will be."""
+    """Begin a move to node 1. Return a list that gets its result."""
     moves: list[Any] = []
     router = made.router("n2")
     migrate = router.migrate_master_bucket if role == "master" else router.migrate_slave_bucket
@@ -64,8 +64,8 @@ def sent_while_locked(made: Instance) -> Iterator[Counter[str]]:
 @pytest.mark.seed("A51")
 @pytest.mark.parametrize(("role", "frm"), [("master", "n2"), ("slave", "n3")])
 def test_a_quiet_bucket_is_locked_for_one_and_a_half_round_trips(role: str, frm: str) -> None:
-    """Redeem to the index copies, their Proposed to the copy that conducts the update, and its Told. Node 2 has an index
-    copy, too."""
+    """The messages are Redeem to the index copies, their Proposed to the copy that conducts the update, and its Told.
+    Node 2 has an index copy, too."""
     made = instance()
     with sent_while_locked(made) as counted:
         moves = begin(made, role, frm)
@@ -88,7 +88,7 @@ def test_a_change_on_its_way_makes_the_lock_one_round_trip_longer() -> None:
 
     index = made.index("n1")
     assert made.world.run(1.0, lambda: index.counts["reserved"] > 0)
-    change()  # it is worked on just before the lock
+    change()  # done just before the lock
     assert made.world.run(1.0, lambda: bool(moves and changes))
     assert 3 * MS < made.manager("n2").moves.slowest_lock <= 5.5 * MS
     assert changes[0][0][1] == b"1" and made.ask("n1", KEY, "?") == "before late"
@@ -96,11 +96,11 @@ def test_a_change_on_its_way_makes_the_lock_one_round_trip_longer() -> None:
 
 @pytest.mark.seed("A50")
 def test_a_request_that_meets_the_lock_goes_on_before_its_router_has_the_new_row() -> None:
-    """The source knows the row, and its answer says it."""
+    """The source knows the row, and its answer contains it."""
     made = instance(backoff=5.0, backoff_max=5.0)
     moves = begin(made)
     assert made.world.run(1.0, lambda: phase(made) == "deciding")
-    made.world.slow["n1.1", "n3.1"] = 1.0  # news of the index to the router
+    made.world.slow["n1.1", "n3.1"] = 1.0  # the index's announcement to the router
     changes: list[Any] = []
     made.world.request("n3.1", Request(b"+locked", KEY), changes.append)
     assert made.world.run(1.0, lambda: bool(moves))
@@ -160,7 +160,8 @@ def test_a_cancelled_move_leaves_neither_index_nor_bucket_nor_slave_locked(at: s
 
 @pytest.mark.seed("A52")
 def test_a_source_that_stands_still_holds_up_other_updates_for_a_second_and_moves_later() -> None:
-    """As with SIGSTOP just after it was told that the index is prepared: what it says comes three seconds later."""
+    """The process stops, as with SIGSTOP, just after it was told that the index is prepared: its messages come
+    three seconds later."""
     made = instance(ask_timeout=1.0)
     index = made.index("n1")
     moves = begin(made)
@@ -217,7 +218,7 @@ def test_a_reservation_ends_with_the_view_without_its_source() -> None:
 
 @pytest.mark.seed("A52")
 def test_an_update_that_nobody_finished_is_finished_before_a_move_is_prepared() -> None:
-    """A copy has a proposal that the others lack. It need not wait for the move's manager."""
+    """A copy has a proposal that the others lack. The index need not wait for the move's manager."""
     made = instance()
     index, other = made.index("n1"), made.index("n3")
     state = index.state
@@ -250,7 +251,7 @@ def test_the_bucket_is_locked_when_the_slave_that_is_replaced_answers_no_more() 
 
 @pytest.mark.seed("A51")
 def test_a_read_that_a_slave_refuses_goes_to_the_master_at_once() -> None:
-    """The slave is about to be replaced, and the index is not asked yet."""
+    """The slave is about to be replaced, and the index has not been asked yet."""
 
     class AtSlave(LedgerProvider):
         read_at = "slave"

@@ -1,4 +1,5 @@
-"""A move, and the loss of each party at each of its steps, one millisecond after the other: a message takes a millisecond here."""
+"""Each party of a move is lost at each of its steps, one millisecond after the other; a message takes a millisecond
+here."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from jgroups_py.buckets import Cep
 
 @pytest.mark.parametrize("role", ["master", "slave"])
 @pytest.mark.parametrize("lost", ["source", "there", "slave", "x", "y", "x source", "x there"])
-def test_whoever_is_lost_at_whichever_step_no_answered_change_is_lost(role: str, lost: str) -> None:
+def test_any_loss_at_any_step_of_a_move_loses_no_answered_change(role: str, lost: str) -> None:
     """x conducts the update of the index."""
     for step in STEPS:
         moving = Moving(role)

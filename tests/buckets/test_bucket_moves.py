@@ -1,4 +1,5 @@
-"""The rules by which a move and a save wait, one at a time: links are slow and messages come late. Random schedules do not get there."""
+"""The rules by which a move and a save wait, one by one: links are slow and messages come late. Random schedules do
+not reach these cases."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ KEY = key_in(4)
 @pytest.mark.seed("A51", "A62")
 @pytest.mark.parametrize("late", ["slave", "there"])
 def test_a_move_is_decided_after_slave_and_destination_have_every_change(late: str) -> None:
-    """The index decides in 3 ms, and the last change takes 60 to one of them. It would come after its time."""
+    """The index decides in 3 ms, and the last change takes 60 ms to the slave or to the destination. So the
+    change would arrive after the decision."""
     moving = Moving("master")
     assert moving.world.run(1.0, lambda: moving.phase == "reserving")
     moving.world.slow["source.1", f"{late}.1"] = 0.06
@@ -118,7 +120,7 @@ def test_requests_that_waited_for_a_move_go_on_at_once_elsewhere() -> None:
 
 @pytest.mark.seed("A51")
 def test_a_move_that_is_decided_while_it_is_cancelled_keeps_its_only_copy() -> None:
-    """The index says yes to the move. The source hears of it before the destination does, and must not mistake it for a
+    """The index approves the move. The source learns this before the destination, and must not mistake it for a
     change by another member."""
     instance = Instance(latency=(0.001, 0.001))
     key = key_in(5)
@@ -184,7 +186,7 @@ def test_a_move_asks_one_index_copy_after_the_other_and_that_of_its_own_process_
 
 
 def _heard(handle: Any, asked: list[str], name: str) -> Any:
-    """Return what notes questions of moves instead of answering them."""
+    """Return a function that records questions about moves instead of answering them."""
 
     def note(frm: Cep, message: Message) -> None:
         if isinstance(message, Reserve):
@@ -228,7 +230,8 @@ def _only_an_index(machine: BucketMachine) -> None:
 @pytest.mark.seed("A52")
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_updates_of_all_index_copies_end_where_messages_are_slow(seed: int) -> None:
-    """They refuse each other's locks. With a pause that is short beside a message's delay they would do so for ever."""
+    """Index copies refuse each other's locks. With a pause that is shorter than a message's delay they would do so
+    for ever."""
     instance = Instance(seed, latency=(0.1, 0.4), ask_timeout=60.0)
     world, ended = instance.world, list[Any]()
     assert world.run(30.0, lambda: all(instance.index(n).state.version for n in MASTERS))
@@ -294,7 +297,7 @@ def test_a_request_that_was_repeated_already_is_not_repeated_because_its_old_mas
 
 @pytest.mark.seed("A50")
 def test_a_request_is_repeated_at_once_if_the_index_has_a_newer_row() -> None:
-    """Its master has the same place in the newer one, so the change of rows has not repeated it."""
+    """The request's master has the same place in the newer row, so the change of rows has not repeated the request."""
     asked = Asked()
     index = asked.instance.index("n1")
     state = index.state
@@ -343,7 +346,7 @@ def test_a_slave_takes_no_change_behind_a_gap() -> None:
 
 
 def test_a_slave_takes_no_change_of_an_epoch_that_is_over() -> None:
-    """The pair is the same after a move that was rolled back, so only the number shows the difference."""
+    """The pair is the same after a move that was rolled back, so only the row's number shows the difference."""
     slave = Slave()
     row = slave.instance.index("n1").state.rows[3]
     after = BucketRow(3, row.epoch + 1, row.master, row.slave, row.slave_version)
@@ -369,7 +372,7 @@ def test_a_move_sends_entries_in_the_version_that_the_destination_reads() -> Non
 
 
 def test_a_move_lets_requests_in_after_few_entries() -> None:
-    """A manager writes or reads one parcel in a turn, and requests wait for it."""
+    """A manager writes or reads one parcel in a turn; requests wait for the turn's end."""
     bucket = Bucket(3, LedgerProvider(OLD), 10)
     for number in range(120):
         bucket.adopt(EntryChange(f"k{number}", {"": b"x"}, True, OLD))

@@ -138,7 +138,7 @@ async def test_a_client_sees_each_move_and_finds_the_new_master(autojump_clock: 
         client = await group.start("c", client=True)
         await client.wait_ready()
         await ask(client, key_in(1), "+a")
-        await group.whole()  # an instance that is still being made may be followed more than once
+        await group.whole()  # an instance that is still being made may be followed several times
         counts = next(iter(client.machine.mirrors.values())).counts
         followed = counts["follows"]
         n1, n3 = client.manager_at("n1"), client.manager_at("n3")

@@ -48,7 +48,7 @@ def raises(error: BaseException) -> Callable[[Any], None]:
 
 
 def later_pieces(bucket: Any) -> None:
-    """A piece more with each request."""
+    """The value grows by a piece with each request."""
     if bucket.is_new:
         bucket.save_serialised_entry(b"")
     bucket.save_serialised_entry(BIG, f"p{later_pieces.number}")  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Orders of administrators: the plan for a state of the index, and that it can be carried out."""
+"""Administrators' orders: their plan for a state of the index can be carried out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def deployed(text: str = FOUR) -> Deployment:
 
 
 def state_of(deployment: Deployment, without: str = "") -> IndexState:
-    """Return the beginning; after the loss of a node if one is named."""
+    """Return the first rows, or the rows after the loss of a node if one is named."""
     managers = [
         KnownManager(
             Cep(f"{node.name}.1", name),
@@ -67,7 +67,7 @@ def state_of(deployment: Deployment, without: str = "") -> IndexState:
 def carried_out(
     state: IndexState, orders: list[BucketOrder], *, back: IndexState | None = None
 ) -> dict[int, BucketRow]:
-    """Return the rows afterwards. Each step is one that the index would take."""
+    """Return the rows afterwards. The index would accept each step."""
     rows = dict(state.rows)
     managers = (back or state).managers
     for order in orders:
@@ -84,7 +84,7 @@ def carried_out(
 
 
 def held(rows: dict[int, BucketRow]) -> dict[str, tuple[int, int]]:
-    """Node -> masters, copies."""
+    """Return the masters and all copies of each node."""
     found: dict[str, tuple[int, int]] = {}
     for row in rows.values():
         for cep, master in ((row.master, 1), (row.slave, 0)):
@@ -303,7 +303,7 @@ async def test_a_loss_is_shown_and_an_order_that_fails_is_named(autojump_clock: 
                 await carry_out(administrator, [gone], lambda order: None)
 
 
-async def test_an_instance_that_is_not_there_is_told(autojump_clock: Any) -> None:
+async def test_an_instance_that_is_not_there_is_reported(autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
         group = Nodes(nursery, deployed())
         await group.start("n1")

@@ -25,7 +25,7 @@ ONE_SYSTEM = {
     ("signal", "SIGKILL"),
     ("os", "O_NOFOLLOW"),
 }
-"""Attributes that not every system has. ``getattr`` with a default may ask for them."""
+"""Search for attributes that not every operating system has. ``getattr`` with a default may ask for them."""
 
 
 @pytest.mark.seed("A3")

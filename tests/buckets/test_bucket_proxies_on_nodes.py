@@ -1,4 +1,4 @@
-"""Clients that entries send messages to, on other members than the requestor's."""
+"""Entries send messages to clients on other members than the requestor's."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_an_entry_sends_to_clients_that_it_finds_at_any_member(autojump_cl
         with pytest.raises(Refused, match="has a proxy"):
             n1.create_proxy("ann", heard.append)  # type: ignore[arg-type]
         assert n1.delete_proxy(ann) and not n1.delete_proxy("ann")
-        group.kill("n2")  # and its client with it
+        group.kill("n2")  # with its client
         await n1.wait_until(lambda state: len(state.managers) == 2)
         heard.clear()
         assert await n3.request(Request(b"again", "blue")) == [b"0"]

@@ -1,4 +1,4 @@
-"""The load of an instance, from counters of two looks; and routers of one member beside each other."""
+"""The load of an instance, from counters at two times; and routers of one member that do not confuse their requests."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ async def test_a_client_sees_its_own_latencies(autojump_clock: Any) -> None:
 
 @pytest.mark.seed("A6", "A66")
 async def test_routers_of_one_member_share_its_requests_and_no_numbers(autojump_clock: Any) -> None:
-    """With equal numbers the master would mistake one's request for a repetition of the other's, and answer without
-    carrying it out."""
+    """With equal numbers the master would take one router's request for a repetition of the other's, and answer
+    without carrying it out."""
     async with bucket_group() as group:
         client = await group.start("c", parts=NodeParts(node="c", routers=3))
         await client.wait_ready()

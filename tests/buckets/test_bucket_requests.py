@@ -130,7 +130,7 @@ def test_a_repeated_request_is_answered_from_memory_also_after_a_take_over() -> 
     instance.world.run(0.0015)
     instance.kill(
         "n2"
-    )  # some requests are on their way, some are saved at the slave and not answered
+    )  # some requests are on their way, others are saved at the slave but not answered
     instance.world.run(20.0)
     assert sorted(int(answer[0][1]) for answer in found) == list(range(20))
     tokens = str(instance.ask("n1", key, "?")).split()

@@ -66,7 +66,7 @@ def test_a_re_partition_that_is_disturbed_at_every_step_loses_nothing(first: int
 
 
 @pytest.mark.parametrize("step", ["_import", "read_contents", "_sort"])
-def test_an_entry_that_a_re_partition_loses_or_a_file_that_it_leaves_is_told(
+def test_an_entry_that_a_re_partition_loses_or_a_file_that_it_leaves_is_reported(
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = getattr(repartition, step)

@@ -1,4 +1,4 @@
-"""The garbage collector of a node's process."""
+"""The garbage collector's settings in a node's process."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Processes:
         self.running: dict[str, trio.Process] = {}
 
     async def start(self, name: str, version: int = OLD, *, beside: bool = False) -> str:
-        """Start a process. Return its name."""
+        """Start a process. Return the name of the process."""
         arguments = json.dumps([name, self._stack, self._attributes, version, beside])
         name = f"{name}-{version}" if beside else name
         self.running[name] = await trio.lowlevel.open_process(
@@ -110,7 +110,7 @@ async def opened_client(
 
 
 async def check(node: BucketNode, load: Load) -> None:
-    """Check that each answered change is there once."""
+    """Check that each answered change is present exactly once."""
     for key, tokens in load.answered.items():
         (found,) = await node.request(Request(b"?", key))
         assert set(tokens) <= set(found.decode().split()), key
@@ -119,7 +119,8 @@ async def check(node: BucketNode, load: Load) -> None:
 
 
 async def kill_one_after_the_other(stack: str, names: Sequence[str], seconds: float) -> Load:
-    """Kill processes under load; each is started again and gets its copies before the next one is killed. Judge what clients were answered."""
+    """Kill processes under load; each is started again and gets its copies before the next one is killed. Check the
+    answers that clients got."""
     attributes = private_attributes(load_stack(stack), 4)
     processes = Processes(stack, attributes)
     try:

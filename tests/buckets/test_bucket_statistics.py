@@ -89,7 +89,7 @@ async def test_the_metrics_of_a_member_have_its_components(autojump_clock: Any) 
 async def test_every_figure_of_a_member_and_the_lost_pairs_are_on_its_page(
     autojump_clock: Any,
 ) -> None:
-    """A client has no index copy, and sees the pairs all the same."""
+    """A client has no index copy, but sees the pairs nevertheless."""
     async with bucket_group() as group:
         client = await group.start("c", client=True)
         await client.wait_ready()
@@ -117,7 +117,7 @@ def _pairs(page: str) -> dict[str, float]:
 
 @pytest.mark.seed("A37")
 def test_a_pair_without_its_master_is_not_lost_while_its_slave_is_there() -> None:
-    """For some seconds, until the index has promoted it."""
+    """This lasts some seconds, until the index has promoted the slave."""
     row = BucketRow(0, 1, Cep("a", "m/a"), Cep("b", "m/b"))
     found = {
         members: tuple(counts_of_pairs({0: row}, members).values())

@@ -18,7 +18,7 @@ KEYS = [key_in(pair) for pair in range(1, PAIRS + 1)]
 
 
 class Load:
-    """Clients at one member that add tokens all the time. ``longest``: seconds that one request took at most."""
+    """Clients at one member that add tokens all the time. ``longest``: the most seconds that one request took."""
 
     def __init__(self, node: BucketNode) -> None:
         self._node = node
@@ -36,7 +36,7 @@ class Load:
 
 
 def beside(name: str) -> NodeParts:
-    """Return the manager of the new version, on the node of the old one."""
+    """Start the new version's manager on the node of the old one, and return it."""
     return NodeParts(node=name, managers=(f"m/{name}-81",))
 
 
@@ -51,7 +51,7 @@ def versions(group: Group) -> set[int]:
 
 
 def old_copies(group: Group) -> set[int]:
-    """Versions of entries at managers with the old plug-in."""
+    """Return the versions of entries at managers with the old plug-in."""
     return {
         version
         for node in group.nodes.values()
@@ -84,7 +84,7 @@ async def test_software_is_upgraded_and_falls_back_while_clients_go_on(autojump_
                 here, there = client.manager_at(f"m/{name}"), client.manager_at(f"m/{name}-81")
                 few = await move_all(client, here, there, at_most=2)
                 assert len(few.moved) == 2 and not few.refused
-                await trio.sleep(0.3)  # requests for them are served by the new version
+                await trio.sleep(0.3)  # the new version serves requests for them
                 assert old_copies(group) <= {OLD}, "an old slave gets what it reads"
                 back = await move_all(client, there, here)
                 assert back.moved == few.moved, "the new version writes for the old one"

@@ -185,7 +185,7 @@ def test_any_bytes_make_a_file_or_one_error_with_its_name() -> None:
     assert len(problems) > 100 and all(text.startswith("seats.yaml") for text in problems)
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: No such file"):
         load_deployment(tmp_path / "none.yaml")
     large = tmp_path / "large.yaml"

@@ -1,5 +1,5 @@
-"""The first places of buckets: rules hold for all deployments, the seed's example comes out, and each possible
-distribution is found."""
+"""The first places of buckets: rules hold for all deployments, the seed's example has the expected result, and
+every possible distribution is found."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ nodes:
 
 
 def by_node(found: Distribution) -> dict[str, tuple[int, int]]:
-    """Node -> masters, slaves."""
+    """Return the masters and slaves of each node."""
     names = {name for pair in found.nodes.values() for name in pair}
     return {
         name: (
@@ -80,7 +80,7 @@ def test_the_seeds_own_layout_can_be_pinned() -> None:
 
 
 def drawn(seed: int) -> str:
-    """Return a deployment at the edge of its capacity, where a node has one cause of failure at most."""
+    """Return a deployment at the limit of its capacity, in which a node has at most one cause of failure."""
     r = random.Random(seed)
     buckets = r.randint(1, 7)
     lines = ["name: a", f"buckets: {buckets}", "settings: {index_quorum: 1}", "nodes:"]
@@ -182,7 +182,7 @@ def test_managers_of_a_node_share_its_buckets_and_unequal_nodes_get_unequal_shar
     }
 
 
-def test_overload_after_a_loss_and_copies_that_fail_together_are_told() -> None:
+def test_overload_after_a_loss_and_copies_that_fail_together_are_reported() -> None:
     text = "name: a\nbuckets: 6\nseparate: nodes\nsettings: {index_quorum: 1}\nnodes: {n1: {fails_with: r, masters: 4}, n2: {fails_with: r, masters: 4}}\n"
     deployment = parse_deployment(text)
     found = distribute(deployment)

@@ -58,7 +58,7 @@ def test_curl_stores_reads_and_compares(tmp_path: object) -> None:
         url = f"http://{host}:{port}/entries"
 
         def curl(*words: str) -> tuple[str, str]:
-            """Body and status."""
+            """Return body and status."""
             done = subprocess.run(
                 ["curl", "-sS", "--noproxy", "*", "-w", "|%{http_code}", *words],
                 capture_output=True,

@@ -48,7 +48,7 @@ class Bench:
         return self.again(request)
 
     def again(self, request: ItemRequest) -> Outcome:
-        """Return the same request once more."""
+        """Repeat the last request."""
         self.item, outcome = perform(self.item, Stamped(request, self.stamp, self.now), self.limits)
         return outcome
 

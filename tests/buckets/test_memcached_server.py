@@ -196,7 +196,7 @@ def test_a_client_that_sends_nothing_more_is_disconnected(
 
 
 def test_a_client_that_takes_no_answers_is_not_read_and_is_disconnected() -> None:
-    """The answers in the server's memory are bounded, and so is what it reads meanwhile."""
+    """The server's memory for answers is bounded, and so is its input meanwhile."""
     store = MemoryStore()
     store.items["a"] = Item(bytes(900_000))
     with door(DoorLimits(send_timeout=0.3), store) as d, d.connect() as sock:

@@ -1,4 +1,4 @@
-"""Rehearsals: a deployment that holds its promises passes, and one that breaks them is found."""
+"""Rehearsals: a deployment that keeps its promises passes; one that breaks them is found."""
 
 from __future__ import annotations
 

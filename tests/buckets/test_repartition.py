@@ -28,7 +28,7 @@ def write(file: Path, records: list[Record] = RECORDS) -> Path:
 
 
 class Clock:
-    """Five seconds from one look to the next."""
+    """The test's clock moves five seconds between two readings."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -28,7 +28,7 @@ Do = Callable[[StretchTask], StretchDone]
 
 @pytest.fixture(autouse=True)
 def points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A point at about each tenth entry, as an archive of some GB has."""
+    """A restart point at about each tenth entry, as in an archive of some GB."""
     monkeypatch.setattr(writer, "POINT_BYTES", 250)
 
 
@@ -40,7 +40,7 @@ def archive(file: Path, records: Sequence[Record] = RECORDS) -> Path:
 
 
 def here(do: Do, tasks: Sequence[StretchTask]) -> Iterator[StretchDone]:
-    """Make the stretches in this process; everything that is sent is pickled."""
+    """Make the stretches in this process, but pickle all data that would be sent."""
     for task in pickle.loads(pickle.dumps(list(tasks))):
         yield pickle.loads(pickle.dumps(do(task)))
 
@@ -123,7 +123,7 @@ def test_a_damage_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     assert not list(new.iterdir())
 
 
-def test_an_entry_that_differs_between_two_archives_is_told(tmp_path: Path) -> None:
+def test_an_entry_that_differs_between_two_archives_is_reported(tmp_path: Path) -> None:
     other = [Record("seat-0200", 73, {"": b"other"})]
     files = [archive(tmp_path / "a"), archive(tmp_path / "b", other)]
     with pytest.raises(BadArchive, match="entry 'seat-0200' differs from that in "):
@@ -148,7 +148,7 @@ def test_a_stretch_that_read_too_little_is_found(tmp_path: Path) -> None:
         (["n1.2of2.jgb", "n1.1of2.jgb", "n2.jgb", "n3.0of0.jgb"], ""),
     ],
 )
-def test_a_file_that_is_missing_is_told(names: list[str], problem: str) -> None:
+def test_a_file_that_is_missing_is_reported(names: list[str], problem: str) -> None:
     if problem:
         with pytest.raises(BadArchive, match=problem):
             check_stretches(f"new/{name}" for name in names)

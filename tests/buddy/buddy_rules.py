@@ -1,4 +1,4 @@
-"""Rules that are left out, one at a time, and the tests that must find their absence.
+"""Rules that are left out, one at a time, and the tests that must then fail.
 
 Each entry swaps one function for one without the rule. ``schedules``: names of scripted ones, by their
 beginning; ``seeds``: profile, first and last of random ones.

@@ -1,7 +1,7 @@
 """The schedules T1 to T29 of the algorithm's note, as far as they concern one site.
 
-Each plays a story in which one rule saves the data, and judges it. Played with the rule left out
-(``buddy_rules.py``) each fails.
+Each plays a story in which one rule saves the data, and checks the result. Played with the rule
+left out (``buddy_rules.py``) each fails.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def t2_a_search_reaches_the_new_owner_too_early_and_the_old_one_too_late() -> No
     s.deliver("A", "D", 2)
     s.deliver("A", "C", 2)  # D's claim is at C before the grant
     s.deliver("A", "B")
-    s.run()  # x moves B -> C, with DONE; D's claim is not at B yet
+    s.run()  # x moves from B to C, with DONE; D's claim is not at B yet
     assert "x" not in {"/".join(path) for path in s.machine("B").own}
     s.free("A", "B")
     s.run()
@@ -54,7 +54,7 @@ def t3_a_claim_stays_open_until_the_last_answer() -> None:
     s = Script(5)
     s.write("B", "x")
     s.hold("A", "E", Claim)
-    s.write("C", "x")  # done at the first grant; E has not answered yet
+    s.write("C", "x")  # C is done at the first grant; E has not answered yet
     s.call("E", "write", "x")
     s.run()
     assert s.owner("x") == "C"
@@ -81,12 +81,12 @@ def t4_the_guardian_of_the_former_owner_dies_before_it_has_adopted() -> None:
     s = Script(6, buddies=2)
     s.write("B", "x")
     s.hold("C", "D", Op)
-    s.call("C", "write", "y")  # of C's holders E has the longer log
+    s.call("C", "write", "y")  # of C's holders, E has the longer log
     s.hold("F", "B", Taken)
     s.write("F", "x")
     s.hold("A", "C", Settle)
     s.crash("B")
-    s.run()  # C is guardian and does not know it
+    s.run()  # C is guardian but does not know it
     s.crash("C")
     s.run()  # D is guardian of B, E of C
     s.join()
@@ -125,7 +125,7 @@ def t6_a_removed_node_waits_for_its_former_owner() -> None:
     s.hold("D", "B", Taken)
     s.call("D", "remove", "x")
     s.run()
-    s.step("tick", 1.0)  # purges what may be purged
+    s.step("tick", 1.0)  # C purges everything that it may purge
     s.run()
     s.crash("D")
     s.run()
@@ -143,7 +143,7 @@ def t7_a_guardian_keeps_a_spare_until_the_other_one_has_the_node() -> None:
     s.hold("C", "D", Op)
     s.hold("C", "E", Op)
     s.call("C", "read", "x")
-    s.run()  # C has x, and of its buddies F alone
+    s.run()  # C has x; of its buddies only F has it
     s.crash("B", "C")
     s.hold("F", "A", Op)
     s.hold("F", "D", Op)
@@ -163,7 +163,7 @@ def t8_the_owner_dies_in_the_middle_of_a_change_of_buddies() -> None:
     s.hold_pushes("B")
     s.leave("C")
     s.run()
-    assert s.holders("B") == "AC"  # A is not filled yet, and ranks first
+    assert s.holders("B") == "AC"  # A is not filled yet, but ranks first
     s.crash("B")
     s.rest()
     assert s.owner("x") != ""
@@ -225,10 +225,10 @@ def t10_half_an_adoption_does_not_count() -> None:
     s.write("B", "x", "y")
     s.hold("C", "D", Op)
     s.call("C", "write", "z")
-    s.run()  # of C's buddies E has more
+    s.run()  # of C's buddies, E has more
     s.hold("C", "E", Op)
     s.crash("B")
-    s.run()  # C adopts x and y; E has the first half of that
+    s.run()  # C adopts x and y; E gets the first half of that
     assert s.waiting("C", "E")[0] == "Op" and s.waiting("C", "D")
     s.crash("C")
     s.run()
@@ -304,7 +304,7 @@ def t15_taken_comes_before_the_guardian_knows_that_it_is_one() -> None:
     s.write("E", "x")
     s.hold("A", "C", Settle)
     s.crash("B")
-    s.run()  # E has its SETTLE, C, B's guardian, has not
+    s.run()  # E has C's SETTLE; B's guardian C does not have it
     assert not s.machine("C").settled and s.machine("E").settled
     s.free("A", "C")
     s.run()
@@ -398,7 +398,7 @@ def t18_leavers_do_not_wait_for_each_other() -> None:
     s = Script(4, buddies=2)
     s.write("A", "x")
     s.write("C", "y")
-    s.leave("B")  # next in line of A, and not of C
+    s.leave("B")  # next in A's line, but not in C's
     s.leave("D")
     s.run()
     s.go("B")
@@ -442,7 +442,7 @@ def t19_adopted_of_an_earlier_death_comes_after_the_next_one() -> None:
     s.hold("A", "D", Op)
     s.crash("B")
     s.run()
-    assert s.owner("y") == "A"  # which its buddies do not know yet
+    assert s.owner("y") == "A"  # its buddies do not know that yet
     s.free("D", "C")
     s.run()  # ADOPTED of B's first death
     s.crash("A")
@@ -490,7 +490,7 @@ def t21_a_merge_view_is_replaced_before_all_are_settled() -> None:
     s.hold("A", "D", Settle)
     s.run()
     s.join()
-    s.run()  # C and D are in the next view, the SETTLE of the merge still on its way
+    s.run()  # C and D are in the next view, and the SETTLE of the merge is still on its way
     s.rest()
     assert len(s.owner("x")) == 1
 
@@ -529,7 +529,7 @@ def t26_an_answer_of_the_old_view_comes_after_the_new_view() -> None:
     s.free("B", "D")
     s.held_views.clear()
     s.hold("B", "D")
-    s.run()  # D is in the new view, the answer of the old one still on its way
+    s.run()  # D is in the new view, and the answer of the old one is still on its way
     s.free("B", "D")
     s.run()
     s.rest()
@@ -561,7 +561,7 @@ def t28_a_restart_is_there_before_its_predecessor_is_known_to_be_dead() -> None:
     s = Script(3)
     s.write("B", "x")
     s.step("crash", address("B"))
-    s.step("join", 0)  # the view that has the new one no longer has the old one
+    s.step("join", 0)  # the view with the new member no longer has the old one
     s.run()
     assert s.machine("D").own == {}
     claim = s.call("D", "write", "x")
@@ -576,7 +576,7 @@ def t29_taken_comes_twice_and_is_answered_only_when_the_holders_have_let_go() ->
     s.write("B", "x")
     s.hold("B", "C", Op)
     s.write("D", "x")
-    assert s.waiting("B", "C") == ["Op"]  # B has forgotten x, C has not
+    assert s.waiting("B", "C") == ["Op"]  # B has forgotten x, but C has not
     s.join()
     s.run()  # TAKEN again
     s.crash("B")

@@ -25,7 +25,7 @@ def address(name: str) -> Address:
 
 
 def limit(machine: BuddyMachine, **limits: int) -> None:
-    """Other limits for a machine that runs. All its parts have the same settings."""
+    """Other limits for a running machine. All its parts have the same settings."""
     for name, value in limits.items():
         object.__setattr__(machine.config, name, value)
 
@@ -50,7 +50,7 @@ class Script:
         self.held_pushes: set[Address] = set()
         self.run()
 
-    # --- what waits
+    # --- held messages
 
     def hold(self, src: str, dst: str, kind: type[Message] | None = None) -> None:
         """Let messages from ``src`` to ``dst`` wait, from the first ``kind`` on."""
@@ -89,7 +89,7 @@ class Script:
     # --- steps
 
     def run(self) -> None:
-        """Deliver all messages but held ones."""
+        """Deliver all messages except held ones."""
         for _ in range(STEPS_MAX):
             step = self._next()
             if step is None:
@@ -159,7 +159,7 @@ class Script:
         self.step("merge")
 
     def stop(self, name: str) -> None:
-        """Stop the process: the others go on without it, and it has no view of its own."""
+        """Stop the process: the others go on without it, and it gets no view."""
         self.step("split", (address(name),), 0)
         for part, members in enumerate(self.world.parts):
             if address(name) not in members:
@@ -173,7 +173,7 @@ class Script:
         world.parts = [[*others, me]]
         world._form(world.parts[0], (theirs, mine))
 
-    # --- what is there
+    # --- results
 
     def machine(self, name: str) -> BuddyMachine:
         return self.world.machines[address(name)]

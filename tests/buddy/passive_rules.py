@@ -1,4 +1,4 @@
-"""Rules for values that left memory, left out one at a time. See buddy_rules.py."""
+"""Rules for values that have left memory; each is left out once. See buddy_rules.py."""
 
 from collections import deque
 from typing import Any

@@ -1,4 +1,4 @@
-"""Schedules with values that left their owner's memory."""
+"""Schedules with values that have left their owner's memory."""
 
 from buddy_schedules import schedule
 from buddy_script import Script, address
@@ -12,7 +12,7 @@ def passivated(s: Script, name: str, path: str) -> None:
 
 
 def wanted(s: Script, name: str) -> None:
-    """Something waits for the value; here it is."""
+    """The value arrives while a call waits for it."""
     asked = [event for _, event in s.world.events if event.kind == "activate"]
     assert asked and asked[-1].detail == (("x",),)
     s.step("activate", address(name))
@@ -63,7 +63,7 @@ def p3_holders_keep_the_value_when_a_merge_gives_the_owner_a_new_epoch() -> None
     s.merge()
     s.run()
     assert s.owner("x") == "B" and s.node("B", "x").epoch > before and s.node("B", "x").passive
-    s.crash("B")  # before its new buddy has anything
+    s.crash("B")  # before its new buddy has any node
     s.rest()
     assert s.node(s.owner("x"), "x").value == last
 
@@ -104,7 +104,7 @@ def p6_what_is_gone_stands_before_what_left_memory_in_the_push() -> None:
     s.hold_pushes("B")
     s.join()
     s.run()
-    s.write("C", "y")  # B has it no longer
+    s.write("C", "y")  # B no longer has it
     s.free_all()
     s.run()
     assert not s.machine("B").protected

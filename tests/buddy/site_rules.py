@@ -1,4 +1,4 @@
-"""Rules across sites left out, one at a time. See buddy_rules.py."""
+"""Rules across sites; each is left out once. See buddy_rules.py."""
 
 from typing import Any
 
@@ -88,7 +88,9 @@ def surveys_overtake(self: Sites, survey: Any, then: Any) -> None:
     if survey.kind != "mark":
         self._claims.survey_all(survey, then)
         return
-    own = self._claims.open(((("?",), False),), "take", survey=survey)  # overlaps with nothing
+    own = self._claims.open(
+        ((("?",), False),), "take", survey=survey
+    )  # it overlaps with no other bootstrap
     own.survey, own.then = survey, then
 
 

@@ -137,7 +137,7 @@ def t25_a_node_moves_past_a_bootstrap() -> None:
     t.s.call("U", "read", "x")
     t.run()
     t.step("bootstrap", 1)
-    t.run()  # U could answer now, T has not even granted
+    t.run()  # U could answer now, but T has not granted yet
     t.step("link")
     t.rest()
     assert t.s.owner("x") == "U" and t.value(t.n, "x") is not None
@@ -245,7 +245,7 @@ def overflow_removals_that_are_dropped_during_a_reconciliation_are_found_by_anot
     t.step("link")
     t.run()
     t.tick(1.0)
-    assert t.value(t.s, "a") is None and t.n.machine("A").known.walks  # but for the count
+    assert t.value(t.s, "a") is None and t.n.machine("A").known.walks  # only the count differs
     t.n.hold("C", "A", Answer)
     t.n.hold("C", "B", OpAck)
     t.n.call("B", "remove", "b")
@@ -256,7 +256,7 @@ def overflow_removals_that_are_dropped_during_a_reconciliation_are_found_by_anot
 
 
 def _missing(t: TwoScript) -> set[str]:
-    """Return the nodes that the second site lacks by the report of the first one."""
+    """Return the nodes that the second site lacks according to the first site's report."""
     machines = t.n.world.machines.values()
     return {path[0] for machine in machines for path in machine.missing("S")}
 

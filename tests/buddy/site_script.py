@@ -65,7 +65,7 @@ class TwoScript:
         assert self.sites.step(step), step
 
     def hold_wire(self, at: int) -> None:
-        """Keep messages of site ``at`` to the other one on the link."""
+        """Hold messages of site ``at`` to the other site on the link."""
         self.held.add(at)
 
     def run(self) -> None:
@@ -90,7 +90,7 @@ class TwoScript:
         self.step("lose")
 
     def begin(self) -> None:
-        """Build N anew."""
+        """Start site N anew."""
         self.step("begin")
         self.n = Side(self.sites, 0)
 

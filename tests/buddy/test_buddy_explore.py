@@ -1,4 +1,4 @@
-"""Random schedules: the invariants hold after every step, and at rest."""
+"""Random schedules: the invariants hold after every step, and at the end."""
 
 import pytest
 from buddy_script import Script, address
@@ -45,7 +45,10 @@ def test_a_seed_is_the_same_schedule_again_and_drawn_steps_play_as_they_were(pro
     ("profile", "seed"),
     [
         ("sites", 83574),  # a site is built anew while the other one has no relay
-        ("three", 500776),  # written and removed while one of three sites heard nothing, then lost
+        (
+            "three",
+            500776,
+        ),  # written and removed while one of three sites received nothing, then lost
     ],
 )
 def test_a_former_false_loss_of_the_judge_is_none(profile: str, seed: int) -> None:

@@ -10,7 +10,7 @@ A, B, C = map(address, "ABC")
 
 
 def told(script: Script, name: str, owner: str) -> dict[int, list[str]]:
-    """Paths by entry."""
+    """Return the paths of a journal by entry."""
     entries = script.world.follower.journals[address(name)].entries.get(address(owner), {})
     return {seq: ["/".join(path) for path, _ in changes] for seq, changes in entries.items()}
 
@@ -40,7 +40,7 @@ def test_a_large_entry_is_told_whole_when_its_last_piece_is_here() -> None:
     s.rest()
 
 
-def test_a_node_that_only_moves_is_not_told() -> None:
+def test_a_node_that_only_moves_is_not_reported() -> None:
     s = Script(3)
     s.write("A", "a")
     s.call("C", "read", "a")
@@ -72,7 +72,7 @@ def test_all_members_know_the_last_entry_of_a_dead_owner() -> None:
     s.write("A", "a")
     (first,) = told(s, "A", "A")
     s.hold("A", "B")
-    s.call("A", "write", "a")  # nobody else hears of it
+    s.call("A", "write", "a")  # no other member hears of it
     s.run()
     s.crash("A")
     s.free("A", "B")
@@ -97,7 +97,7 @@ def test_the_end_is_told_when_the_adoption_is_safe_not_before() -> None:
 
 
 def test_the_end_of_a_log_is_that_of_the_copy_that_was_adopted_also_when_the_adopter_dies() -> None:
-    """Others have less of it (crashes 63767)."""
+    """Other members have fewer of its entries (crashes 63767)."""
     s = Script(5, buddies=2)
     assert (s.holders("A"), s.holders("B")) == ("BC", "CD")
     s.hold("A", "C", Op)

@@ -1,4 +1,4 @@
-"""Each limit of the machine holds exactly; work beyond it waits or is counted, and goes on when there is room."""
+"""Each limit of the machine holds exactly; further work waits or is counted, and goes on when there is room."""
 
 from __future__ import annotations
 

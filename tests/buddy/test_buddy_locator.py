@@ -140,7 +140,7 @@ def test_a_member_that_leaves_is_nobodys_buddy_whatever_a_locator_says() -> None
         machine._on_leaving(C, Leaving())
         assert machine.buddies.wanted == [A]
         machine._on_leaving(A, Leaving())
-        assert machine.buddies.wanted == [C]  # better than none
+        assert machine.buddies.wanted == [C]  # the best of impossible choices
         told = [out for out in machine.take() if isinstance(out, BuddyEvent)]
         assert bool([event for event in told if event.kind == "complaint"]) == wrong
 

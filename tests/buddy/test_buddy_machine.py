@@ -304,7 +304,7 @@ def test_with_majority_the_smaller_side_neither_adopts_nor_claims_nor_acknowledg
     s.rest()
     assert s.done(waiting).outcome is BuddyOutcome.DONE and s.owner("x") == "B"
     listed = [e.detail for _, e in s.world.events if e.kind == "discarded"]
-    assert {d.stamp.version for d in listed} == {2}  # the doubtful one
+    assert {d.stamp.version for d in listed} == {2}  # the write in doubt
 
 
 @pytest.mark.parametrize("majority", [False, True])
@@ -366,7 +366,7 @@ def test_with_majority_a_member_that_left_on_purpose_is_not_missed() -> None:
     assert s.owner("x") == "A"
 
 
-def test_a_leave_that_leaves_too_few_members_is_told() -> None:
+def test_a_leave_that_leaves_too_few_members_is_reported() -> None:
     s = Script(3)
     s.leave("B")
     assert "leaves_below" not in s.machine("B").statistics

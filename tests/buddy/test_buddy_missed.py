@@ -53,7 +53,8 @@ def test_a_holder_that_has_dropped_its_copy_is_given_a_new_one() -> None:
 
 
 def test_a_member_that_got_a_copy_after_it_had_said_that_it_has_none_keeps_it() -> None:
-    """Another one was dismissed because of it (crashes 50369): begun anew, it would have nothing for a while."""
+    """Another new member was dismissed because of it (crashes 50369): after a new beginning it would have no
+    nodes for a while."""
     s = Script(4)
     s.write("A", "a")
     assert s.holders("A") == "B"
@@ -62,7 +63,7 @@ def test_a_member_that_got_a_copy_after_it_had_said_that_it_has_none_keeps_it() 
     s.hold_views("A")
     s.crash("D")
     s.run()
-    s.free("B", "A")  # A says that it leaves; its further messages are of the next view
+    s.free("B", "A")  # A announces that it leaves; its further messages belong to the next view
     s.run()
     copy = s.machine("C").backups.of[A]
     assert copy.complete and s.machine("A").tag[0] == 1 and s.machine("C").tag[0] == 2

@@ -73,7 +73,7 @@ class Owner:
         return self.own.moving, self.own.granted
 
     def written(self, *paths: Path, value: Any = 1) -> None:
-        """Nodes that are ours, and that the holder has."""
+        """Return our nodes that the holder has."""
         self.own.write(dict.fromkeys(paths, value))
         self.acked()
         self.logged()

@@ -1,4 +1,4 @@
-"""The parts of the machine: which of them know which."""
+"""The parts of the machine know only the parts that they need."""
 
 from __future__ import annotations
 

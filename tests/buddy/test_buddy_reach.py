@@ -1,4 +1,4 @@
-"""The reach of claims and calls, compared with its definition; and the time that a large batch takes."""
+"""The reach of claims and calls equals its definition; a large batch takes little time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two sites compare their nodes and ask their members for them."""
+"""Two sites compare their nodes and request missing ones from their members."""
 
 from buddy_script import address
 from site_script import TwoScript

@@ -1,4 +1,4 @@
-"""Each rule is left out once, and its named tests find that."""
+"""Each rule is left out once; its named tests must find that."""
 
 import passive_rules
 import passive_schedules
@@ -11,7 +11,7 @@ from buddy_script import violated
 
 from jgroups_py.testing.explorer.buddies.explore import explore
 
-assert passive_rules and passive_schedules  # they add to RULES and SCHEDULES
+assert passive_rules and passive_schedules  # importing them adds to RULES and SCHEDULES
 assert site_rules and site_schedules
 
 

@@ -1,4 +1,4 @@
-"""Caches with buddies on one network in memory, which tests start, kill, close, split and make deaf."""
+"""Caches with buddies on one network in memory; tests start, kill, close, split and isolate them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def settings(
 
 
 class Group:
-    """Caches on one network; each can be killed, which is a crash for the others, or closed."""
+    """Caches on one network; a test can kill one, which is a crash for the others, or close it."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery

@@ -1,6 +1,6 @@
 """A cache with buddies in a process of its own. Argument: the cache file. Each line of its input is a
 call as JSON, [method, arguments, options]; each line of its output the result. The method "protected"
-waits until its nodes are; "site" is below."""
+waits until its nodes are protected; "site" is below."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIFETIME = 60.0  # seconds
 
 
 async def site(cache: TreeCache, what: str, other: str) -> list[str]:
-    """``linked``, ``sent``: waits until it is so. ``unsent``: paths. ``promote``: waits, too."""
+    """``linked``, ``sent``: wait for that state. ``unsent``: paths. ``promote``: waits for the promotion."""
     sites = cache.buddies.sites
     if what == "linked":
         while other not in sites.status.reachable:  # noqa: ASYNC110

@@ -16,7 +16,8 @@ Fault = Literal["", "before", "after"]
 
 
 class FaultyStore(Store):
-    """``fault()`` is asked at each call: "" works; "before" fails; "after" does it, then fails."""
+    """``fault()`` is asked at each call: with "" the call works; with "before" it fails; with
+    "after" it works, then fails."""
 
     def __init__(self, fault: Callable[[], Fault] = lambda: "") -> None:
         self.rows: dict[Fqn, Node] = {}

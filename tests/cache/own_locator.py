@@ -1,4 +1,4 @@
-"""Buddy locators of one's own, as a cache file may name them; most are wrong in some way."""
+"""Buddy locators of users, as a cache file may name them; most of them have a fault."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class FirstMember:
-    """Always the first other one."""
+    """Chooses always the first other member."""
 
     def init(self, properties: Mapping[str, str]) -> None:
         pass

@@ -90,7 +90,7 @@ async def test_bytes_are_counted_as_stored(cache: TreeCache) -> None:
 
 
 class Upper:
-    """A codec of one's own."""
+    """A codec of a user."""
 
     def encode(self, value: Any) -> bytes:
         return str(value).upper().encode()
@@ -274,7 +274,7 @@ async def test_a_node_is_updated_only_if_it_is_there(cache: TreeCache) -> None:
 
 
 async def test_many_nodes_at_once_are_a_batch(cache: TreeCache) -> None:
-    """Or it changes nothing, where a batch would act differently."""
+    """In a batch, it changes nothing where it would act differently."""
 
     def node(**attributes: int) -> Node:
         return Node(cache.encode_all(attributes))

@@ -226,7 +226,7 @@ class Bug(FaultyStore):
 async def test_a_store_that_fails_in_the_middle_loses_nothing_acknowledged(
     kind: type[FaultyStore], autojump_clock: Any
 ) -> None:
-    """The store falls behind up to a limit, which is counted; then writes are refused; then the store catches up."""
+    """The store lags up to a limit, which is counted; then writes are refused; then the store catches up."""
     loader = LoaderConfig(cacheloader=StoreConfig(), store_behind_max=20)
     fault: Fault = ""
     async with group() as g:
@@ -260,7 +260,7 @@ async def test_a_store_that_fails_in_the_middle_loses_nothing_acknowledged(
 
 
 async def test_a_store_with_a_bug_does_not_end_the_cache(autojump_clock: Any) -> None:
-    """The bug shows in a call, in the task that evicts, and while closing, whose error names the missing nodes."""
+    """The fault shows in a call, in the task that evicts, and at closing, whose error names the missing nodes."""
     fault: Fault = ""
     store = Bug(lambda: fault)
     config = CacheSettings(

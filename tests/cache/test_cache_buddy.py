@@ -62,16 +62,16 @@ async def test_a_dead_owners_node_comes_to_the_first_asker(autojump_clock: Any) 
         survivors = [b, c, d, e]
         assert owners_backed_up_by(b) == ["E"]  # the ring is closed
         assert counter(b, "nodes_adopted") == 10
-        assert total(survivors, "buddy_gravitations") == 0  # nothing moves until asked for
+        assert total(survivors, "buddy_gravitations") == 0  # no node moves before a request
         assert [cache.statistics().nodes for cache in survivors] == [10, 0, 0, 1]
-        assert counter(c, "backup_nodes") == 10  # protected again
+        assert counter(c, "backup_nodes") == 10  # all nodes are protected again
 
         assert await d.get("/a/3", "k") == 3
         assert [cache.statistics().nodes for cache in survivors] == [9, 0, 1, 1]
         await d.put("/a/3", "k", 33)
         assert await b.get("/a/3", "k", gravitation=False) is None
         assert total(survivors, "buddy_gravitations") == 1
-        assert await e.get("/a", "k") is None  # asks for /a with all below
+        assert await e.get("/a", "k") is None  # asks for /a with all nodes below
         assert [cache.statistics().nodes for cache in survivors] == [0, 0, 0, 11]
         assert await e.get("/a/3", "k") == 33
 
@@ -270,7 +270,7 @@ async def test_a_call_takes_no_node_that_it_may_not_take(autojump_clock: Any) ->
         assert await b.get("/x", "k", gravitation=True) == 1
         assert await a.get("/x", "k") is None
         await b.put("/x", "k", 2)
-        async with a.batch(gravitation=True) as batch:  # its reads may take, too
+        async with a.batch(gravitation=True) as batch:  # the reads of a batch may take nodes, too
             batch.put("/x", "k", await batch.get("/x", "k") + 1)
         assert await a.get("/x", "k") == 3
         assert await b.update_node("/x", {"k": 4}, gravitation=True) is True
@@ -290,8 +290,8 @@ async def test_a_joiner_gets_no_state_but_its_part_of_the_ring(autojump_clock: A
         (c,) = await g.start("C", settings())
         assert c.statistics().nodes == counter(c, "backup_nodes") == 0
         assert counter(b, "backup_nodes") == 250
-        assert a.buddies._channel._giver._provider is None  # no member could give a state, if asked
-        await g.kill("B")  # C is A's buddy now, and is given all of it, in the background
+        assert a.buddies._channel._giver._provider is None  # no member could give a state
+        await g.kill("B")  # C is A's buddy now, and gets all of A's nodes in the background
         await g.protected()
         assert counter(c, "backup_nodes") == 250 and c.statistics().nodes == 0
 
@@ -366,7 +366,7 @@ async def test_a_call_that_is_cancelled_before_it_owned_anything_did_nothing(
 async def test_memory_holds_own_nodes_and_as_much_for_each_buddy(
     buddies: int, autojump_clock: Any
 ) -> None:
-    """Exactly (b + 1) X over all members at rest; fully replicated it is n X."""
+    """Exactly (b + 1) X over all members at rest; with full replication it is n X."""
     async with group() as g:
         caches = await g.start("ABCDE", settings(buddies))
         replicated = CacheSettings(cache_mode="REPL_SYNC", stack="sim.xml", cluster_name="full")
@@ -390,7 +390,7 @@ async def test_memory_holds_own_nodes_and_as_much_for_each_buddy(
 
 @pytest.mark.seed("B11")
 async def test_a_dead_owners_data_spreads_as_it_is_asked_for(autojump_clock: Any) -> None:
-    """The members' parts of 200 keys are those of their requests, 1 : 1 : 2, within 25 %, with a fixed seed."""
+    """The members' shares of 200 keys are those of their requests, 1 : 1 : 2, within 25 %, with a fixed seed."""
     chance = random.Random(11)
     async with group() as g:
         a, *rest = await g.start("ABCD", settings())
@@ -451,12 +451,12 @@ async def test_the_store_is_asked_before_the_others(autojump_clock: Any) -> None
         store.calls.clear()
         claims = counter(b, "buddy_claims")
         assert await b.get("/old", "k") == "old"
-        assert counter(b, "buddy_claims") == claims and b.statistics().nodes == 0  # a value only
+        assert counter(b, "buddy_claims") == claims and b.statistics().nodes == 0  # only a value
         assert await b.get("/x", "k") == 1
         assert counter(b, "buddy_claims") == claims + 1
         assert store.calls == ["load", "load"]
         assert b.statistics().nodes == 2  # with all sub-nodes
-        await b.put("/old", "more", 1)  # nobody has it: made of what the store had
+        await b.put("/old", "more", 1)  # no member has it: it is made from the store's row
         assert counter(a, "backup_nodes") == 3
         await g.kill("B")
         await g.protected()
@@ -466,7 +466,7 @@ async def test_the_store_is_asked_before_the_others(autojump_clock: Any) -> None
 @pytest.mark.seed("B40")
 @pytest.mark.parametrize("remove", [True, False])
 async def test_the_former_owners_store(remove: bool, autojump_clock: Any) -> None:
-    """The former owner's row is deleted, or stays where a shared store must keep the data; the new owner's store has
+    """The former owner's row is deleted, or stays if a shared store must keep the data; the new owner's store has
     the node."""
     async with group() as g:
         a_store, b_store = g.stores["A"], g.stores["B"] = FaultyStore(), FaultyStore()
@@ -489,12 +489,12 @@ async def test_the_former_owners_store(remove: bool, autojump_clock: Any) -> Non
 async def test_writes_that_are_done_but_not_acknowledged_are_waited_for(
     autojump_clock: Any,
 ) -> None:
-    """A repeated removal must not be acknowledged before the first one is: it might come back."""
+    """A repeated removal must not be acknowledged before the first one is: the node might come back."""
     async with group() as g:
         a, b = await g.start("AB", settings(sync_repl_timeout=3))
         await a.put("/x", "k", 1)
         await a.put("/t/x", "k", 1)
-        b.buddies.machine._handlers[Op] = lambda *_: None  # acknowledges nothing
+        b.buddies.machine._handlers[Op] = lambda *_: None  # a store that acknowledges nothing
         assert await a.remove_node("/x", sync=False) is True
         assert await a.remove_tree("/t", sync=False) == 1
         for again in (a.remove_node("/x"), a.remove_tree("/t")):

@@ -1,4 +1,4 @@
-"""Processes over TCP on loopback: three, of which one is killed; two sites, of which one is."""
+"""Processes over TCP on loopback: one of three is killed; one of two sites is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State comes to new buddies, and to joiners of the other modes; pools."""
+"""New buddies get state, and so do joiners of the other modes; pools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_a_nominated_buddy_is_filled_in_the_background(autojump_clock: Any
             while not a.buddies.machine.buddies.pushing:
                 await trio.lowlevel.checkpoint()
         kept = counter(c, "backup_nodes")
-        # No call waits for the push: calls go on while one piece at a time goes out.
+        # No call waits for the push: calls go on while one piece at a time leaves.
         await a.put("/n/999", "k", "changed", sync=False)
         assert await a.get("/n/998", "k") == 998
         assert kept < 1000 and a.buddies.machine.buddies.pushing
@@ -38,7 +38,7 @@ async def test_a_nominated_buddy_is_filled_in_the_background(autojump_clock: Any
 
 @pytest.mark.seed("B38")
 async def test_state_is_stored_below_a_root_of_its_own_or_at_the_trees(autojump_clock: Any) -> None:
-    """A buddy's below ``/_buddy_backup_/<group>``; a full copy, as ever, at the root."""
+    """A buddy's copy is below ``/_buddy_backup_/<group>``; a full copy is at the root, as before."""
     full = CacheSettings(cache_mode="REPL_SYNC", stack="sim.xml", cluster_name="full")
     async with group() as g:
         (a,), (v,) = await g.start("A", settings()), await g.start("V", full)
@@ -63,7 +63,7 @@ async def test_members_of_one_pool_are_buddies_of_each_other(autojump_clock: Any
         for name, other in ("AC", "BD", "CA", "DB"):
             kept = [group.name[0] for group in g.caches[name].buddies.groups]
             assert kept == [other]
-    async with group() as g:  # no name: all are in one pool, and nothing is announced
+    async with group() as g:  # without names all members are in one pool, and none is announced
         caches = await g.start("ABCD", settings())
         assert [cache.buddies.groups[0].name[0] for cache in caches] == ["D", "A", "B", "C"]
         assert not any(counter(cache, "buddy_sent_Pool") for cache in caches)

@@ -1,4 +1,4 @@
-"""Code of users that a cache calls and that raises: a store, an eviction policy, a codec, a locator."""
+"""Code of users that raises when a cache calls it: a store, an eviction policy, a codec, a locator."""
 
 from __future__ import annotations
 

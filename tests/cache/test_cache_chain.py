@@ -20,7 +20,7 @@ from jgroups_py.errors import ReplicationError
 
 
 class Elsewhere(LocalReplication):
-    """Another member owns nodes; a search takes them from it, with all below."""
+    """Another member owns nodes; a search takes them from it, with all nodes below."""
 
     keeps_copies = True
 
@@ -88,7 +88,7 @@ async def test_a_miss_asks_the_others_only_when_the_call_or_the_configuration_sa
 async def test_loaders_are_asked_before_the_cluster(
     store: FaultyStore, autojump_clock: Any
 ) -> None:
-    """The first half of B22: a loader or an activation may find the node."""
+    """The first half of B22: the node may come from a loader or from an activation."""
     elsewhere = Elsewhere(store, {"/b": b"\x02"})
     store.rows[Fqn.parse("/a")] = Node({"x": b"\x01"})
     cache = cache_with(elsewhere, automatic=True, with_store=True)
@@ -139,6 +139,6 @@ async def test_a_write_nobody_confirmed_says_that_it_may_have_happened(
         await cache.put("/a", "x", 1)
     assert not caught.value.definite
     with pytest.raises(ReplicationError):
-        await cache.remove_node("/none")  # asked again whether the last removal is confirmed by now
+        await cache.remove_node("/none")  # asked again whether the last removal is confirmed
     assert elsewhere.commits == [["/a"], []]
     assert cache.statistics().counters["failed_calls"] == 2

@@ -1,4 +1,4 @@
-"""Eviction: the nodes that leave memory, the time, and the nodes that never leave."""
+"""Eviction: the nodes that leave memory, the time of that, and the nodes that never leave."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_bytes_are_a_limit_too() -> None:
         assert cache.statistics().bytes <= 100
         assert await cache.children("/") == ("7", "8", "9")[-cache.statistics().nodes :]
         await cache.put("/9", "x", b"")
-        await cache.put("/large", "x", bytes(200))  # larger than all it may have
+        await cache.put("/large", "x", bytes(200))  # larger than all its allowed memory
         assert cache.statistics().bytes == 0
         assert cache.statistics().counters["regions_over_limit"] == 0
 
@@ -95,7 +95,9 @@ async def test_nodes_leave_after_their_time(autojump_clock: Any) -> None:
         await trio.sleep(7)
         for name in ("idle", "age"):
             await cache.get(f"/{name}/used", "x")
-        await trio.sleep(9)  # looked at every 5 s: at 15 it was due, for the used one not yet
+        await trio.sleep(
+            9
+        )  # checked every 5 s: at 15 s its time was over; that of the used one was not
         assert await cache.children("/idle") == ("used",)
         assert await cache.children("/age") == ()
         assert await cache.children("/both") == ()
@@ -127,14 +129,14 @@ async def test_nodes_that_the_store_does_not_take_stay_in_memory_and_writes_are_
         for n in range(3):
             await cache.put(f"/{n}", "x", n)
         store.fault = lambda: "before" if store.calls[-1] == "apply" else ""
-        await cache.put("/3", "x", 3)  # done; only then it shows that nothing can leave
+        await cache.put("/3", "x", 3)  # done; only now it shows that no node can leave
         with pytest.raises(StoreError, match=r"more than eviction allows.*nothing was changed"):
             await cache.put("/4", "x", 4)
         assert cache.statistics().nodes == 3
         assert cache.statistics().counters["eviction_failures"] >= 1
         assert cache.statistics().counters["regions_over_limit"] == 1
         assert [await cache.get(f"/{n}", "x") for n in range(4)] == [0, 1, 2, 3]
-        assert cache.statistics().nodes == 3  # what can be loaded again may leave
+        assert cache.statistics().nodes == 3  # a node that can be loaded again may leave
         store.fault = lambda: ""
         await trio.sleep(2)
         await cache.put("/4", "x", 4)
@@ -168,5 +170,5 @@ async def test_eviction_passes_by_backups(autojump_clock: Any) -> None:
     assert tree.get(backup) is not None and len(tree) == 3
     with pytest.raises(CacheRefused, match="cannot be evicted"):
         await cache.evict(backup)
-    assert await cache.remove_tree("/") == 2  # an application's root is without them, too
+    assert await cache.remove_tree("/") == 2  # an application's root does not have them, either
     assert tree.get(backup) is not None

@@ -126,7 +126,7 @@ async def test_writers_everywhere_and_a_member_that_joins_and_leaves_agree(
 async def test_many_nodes_at_once_are_one_batch_everywhere(
     opened: Any, autojump_clock: Any
 ) -> None:
-    """The batch has its place among the batches of calls: a call that had read a node before it is refused."""
+    """The batch takes its place among the batches of calls: a call that had read a node before it is refused."""
 
     def rows(cache: TreeCache, **nodes: int | None) -> list[tuple[Fqn, Node | None]]:
         return [
@@ -158,7 +158,7 @@ async def test_many_nodes_at_once_are_one_batch_everywhere(
                 await a.put_at_once([*rows(a, old=0), wrong], replace=False)
         assert await whole(a) == await whole(b) == {"/old": {"x": 10}}
 
-        # A large batch, whose content the origin knows and the other member reads.
+        # A large batch: the origin knows its content, and the other member reads it.
         large = rows(a, **{f"n{n}": n for n in range(3000)})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(a.put_at_once, large, replace=False))
@@ -309,7 +309,7 @@ async def test_options_that_exclude_each_other_are_refused(
 
 
 class Winner:
-    """A channel as far as a merge needs one: the state of the winning side."""
+    """A channel with no more than a merge needs: the state of the winning side."""
 
     def __init__(self, state: bytes, fail: int = 0) -> None:
         self.state = state
@@ -366,8 +366,8 @@ async def test_a_merge_takes_the_larger_side_and_lists_discarded_values(
 
 
 async def test_after_a_merge_orders_of_the_losing_sides_coordinator_are_void() -> None:
-    """``c`` coordinates the merged group. It multicast a batch before it installed that view, and then took the other
-    side's tree; the batch reaches ``a`` afterwards."""
+    """``c`` coordinates the merged group. It multicast a batch before it installed that view, and then adopted the
+    other side's tree; the batch reaches ``a`` afterwards."""
     a, b, c = (UUID(bytes(15) + bytes([n])) for n in range(3))
     sides = (View(ViewId(c, 6), (c,)), View(ViewId(a, 7), (a, b)))
     merged = MergeView(ViewId(c, 8), (c, a, b), sides)

@@ -139,7 +139,7 @@ async def test_random_calls_on_one_subtree_end_and_are_serial(autojump_clock: An
             try:
                 await cache.move(one, other)
             except ValueError:
-                pass  # somebody is there
+                pass  # at least one token is there
 
     async def counter() -> None:
         for _ in range(20):

@@ -99,7 +99,7 @@ async def play(cache: TreeCache, model: Model, step: Any) -> None:
         case "evict":
             await cache.evict(at)
         case "wait":
-            await trio.sleep(6)  # the evictor's task runs, and a store that failed is tried again
+            await trio.sleep(6)  # the evictor's task runs, and retries a store that failed
 
 
 async def same(cache: TreeCache, model: Model) -> None:
@@ -189,7 +189,7 @@ def test_money_moved_by_many_tasks_is_neither_made_nor_lost(seed: int, passivati
 
 
 def test_a_node_that_was_saved_though_the_store_said_no_can_be_removed_for_good() -> None:
-    """Found by the test above: its row came back."""
+    """The test above found this: a deleted node's row came back."""
     a, d = Fqn.parse("/a"), Fqn.parse("/d")
     puts = [("put", d, "x", 0), ("put", a, "x", 0), ("get", d, "x")]
     steps = [*puts, ("remove_node", a), ("remove_node", d)]

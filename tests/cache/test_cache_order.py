@@ -1,4 +1,4 @@
-"""The chain of interceptors names each step in the order in which it happens, with the step that runs the body."""
+"""The chain of interceptors names each step in its order, and names the step that runs the body."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STORED = LoaderConfig(cacheloader=StoreConfig(), passivation=False)
 
 
 class Steps:
-    """The steps of a call: the interceptors that are entered, and the work that is done meanwhile."""
+    """The steps of a call: the interceptors that it enters, and the work that is done meanwhile."""
 
     def __init__(self, cache: TreeCache) -> None:
         self.happened: list[str] = []
@@ -134,7 +134,7 @@ async def test_a_read_ends_where_its_body_has_run(opened: Any, autojump_clock: A
 
 
 def test_the_module_lists_the_three_chains() -> None:
-    """Column by column, as the tests above find them."""
+    """The columns of the table, as the tests above find them."""
     text = interceptor.__doc__ or ""
     rows = text[text.index("    alone") : text.index("\n\nLoading and")].splitlines()
     starts = [rows[0].index(title) for title in ("alone", "to all", "with buddies")]

@@ -1,4 +1,4 @@
-"""Owners are asked for without moving a node; and the effect of dataGravitationSearchBackupTrees."""
+"""A member asks for owners without moving a node; the effect of dataGravitationSearchBackupTrees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The cost of writes of a cache with buddies: one alone leaves at once, several leave together; no cycles."""
+"""The cost of writes of a cache with buddies: a single write leaves at once, several leave together;
+nothing runs in cycles."""
 
 from __future__ import annotations
 
@@ -53,12 +54,14 @@ async def test_writes_under_way_together_leave_together(autojump_clock: Any) -> 
             for value in range(20):
                 await a.put(f"/{n}", "k", value)
 
-        await trio.sleep(5)  # until nothing else is on its way
+        await trio.sleep(5)  # until no other message is on its way
         before = packets(a)
         async with trio.open_nursery() as nursery:
             for n in range(8):
                 nursery.start_soon(write, n)
-        assert 20 <= packets(a) - before < 8 * 20 / 2  # some stay out of step with the others
+        assert (
+            20 <= packets(a) - before < 8 * 20 / 2
+        )  # some members stay out of step with the others
 
 
 async def test_writes_nobody_waits_for_leave_together(autojump_clock: Any) -> None:

@@ -1,4 +1,4 @@
-"""Partitions: ``partition=majority``, and the list of values that merges dropped."""
+"""Partitions: ``partition=majority``, and the list of values that merges discarded."""
 
 from __future__ import annotations
 

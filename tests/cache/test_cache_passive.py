@@ -101,7 +101,7 @@ async def test_gravitation_finds_passive_nodes(autojump_clock: Any) -> None:
         assert await c.get_node("/n/0") == {"k": 0, "more": ""}
         await c.put("/n/1", "k", "c")
         assert await a.get("/n/1", "k") == "c"
-        assert len(await b.children("/n", gravitation=True)) == 20  # all of it at once
+        assert len(await b.children("/n", gravitation=True)) == 20  # all its attributes at once
         await g.protected()
         assert [x.statistics().nodes + counter(x, "passive_nodes") for x in caches] == [0, 20, 0]
         await trio.sleep(6)  # the evictor's task
@@ -176,7 +176,7 @@ async def test_a_store_that_fails_makes_others_wait_and_loses_nothing(autojump_c
         with pytest.raises(CacheError):
             await b.get(gone, "k")
         others = [p for p in store.rows if a.buddies.entries[tuple(p)].passive][:3]
-        for other in others:  # they need not wait for it
+        for other in others:  # those calls need not wait for it
             assert await b.get(other, "k") == int(other.name)
         store.rows[gone] = row
         assert await b.get(gone, "k") == int(gone.name)
@@ -235,7 +235,7 @@ async def test_counters_that_leave_memory_and_move_lose_no_increment(
 
 
 class Slow(FaultyStore):
-    """A store whose writes wait for ``go_on``, once it is set."""
+    """A store whose writes wait for the event ``go_on``, if there is one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -273,7 +273,7 @@ async def test_a_node_that_moves_away_and_back_while_it_is_evicted_is_not_taken_
             await store.there.wait()
             await b.put("/x", "k", 2)
             await g.protected()
-            await g.close("B")  # hands it over
+            await g.close("B")  # A hands the node over
             assert a.buddies.entries[("x",)].value is not None
             if fails:
                 store.fault = lambda: "after"
@@ -341,7 +341,7 @@ async def test_options_that_buddies_exclude_are_refused(more: str, said: str) ->
     with pytest.raises(ConfigError, match=rf"c\.yaml: .*{said}"):
         async with open_tree_cache(config, transport=MemoryNetwork()):
             pass
-    if "Eviction" in more:  # a store given in Python is one
+    if "Eviction" in more:  # a store that was given in Python is one
         config = replace(config, cluster_name="y")
         async with open_tree_cache(config, transport=MemoryNetwork(), store=FaultyStore()) as cache:
             await cache.put(Fqn(("a",)), "k", 1)

@@ -124,7 +124,7 @@ async def test_a_batch_runs_again_when_it_lost_a_race(config: str, autojump_cloc
             runs += 1
             n = await batch.get("/a", "n")
             if runs < 3:
-                await z.put("/a", "n", n + 100)  # who does not queue is first
+                await z.put("/a", "n", n + 100)  # a caller that does not queue is first
             batch.put("/a", "n", n - by)
             batch.put(to, "n", by)
             return f"{by} moved"
@@ -175,7 +175,7 @@ async def test_a_block_is_refused_with_advice(autojump_clock: Any) -> None:
 async def test_contention_costs_less_than_twice_the_work(
     config: str, pause: float, autojump_clock: Any
 ) -> None:
-    """Ten tasks at each member, ten increments each; the share of each member is fair half-way."""
+    """Ten tasks at each member make ten increments each; each member has a fair share half-way."""
     runs = 0
     half: dict[str, int] = {}
     done: dict[str, int] = {}
@@ -241,7 +241,7 @@ async def test_a_wait_for_a_turn_that_does_not_end_is_limited(
             nursery.start_soon(sleeping(a, 20))
             nursery.start_soon(sleeping(b, 20))
             await trio.sleep(0.1)
-            await c.put("/n", "n", 100)  # makes them lose: they are in line afterwards
+            await c.put("/n", "n", 100)  # makes them lose: they queue afterwards
             await trio.sleep(20.5)
             began = trio.current_time()
             await c.increment("/n", "n")
@@ -295,7 +295,7 @@ async def test_a_member_that_leaves_while_it_is_first_in_line_holds_nobody_up(
                 async def sleep(batch: CacheBatch) -> None:
                     n = await batch.get("/n", "n")
                     await trio.sleep(0.1)
-                    await a.put("/n", "n", n + 10)  # B loses, and is in line
+                    await a.put("/n", "n", n + 10)  # B loses, and queues
                     batch.put("/n", "n", n + 1)
 
                 async with trio.open_nursery() as nursery:
@@ -361,7 +361,7 @@ async def test_without_gravitation_another_members_node_is_refused(autojump_cloc
 
 @pytest.mark.parametrize("config", MODES)
 async def test_update_node_and_move_are_tried_again(config: str, autojump_clock: Any) -> None:
-    """Both depend on the nodes that they find, and return what they did."""
+    """Both functions depend on the nodes that they find, and return their changes."""
     async with caches(config) as found:
         await found[0].put("/a/x", "n", 0)
         there = []
@@ -425,7 +425,7 @@ async def test_a_member_that_is_slow_has_its_turn_too(config: str, autojump_cloc
 
 
 async def test_a_batch_that_lost_on_another_node_queues_for_that_too(autojump_clock: Any) -> None:
-    """Batches that begin with nodes of their own, and all change one more after a while."""
+    """Batches begin with nodes of their own, and all change one more node after a while."""
     runs = 0
 
     async def task(cache: TreeCache, number: int) -> None:

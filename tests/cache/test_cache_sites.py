@@ -62,7 +62,7 @@ def unsent(caches: list[TreeCache], site: str) -> dict[Fqn, int]:
 
 
 def everything(caches: list[TreeCache]) -> dict[str, Any]:
-    """Return the nodes of the owners."""
+    """Return the nodes by owner."""
     return {
         str(path): entry.value
         for cache in caches
@@ -186,7 +186,7 @@ async def test_a_lost_site_had_named_the_others_missing_keys_and_is_built_anew_f
         await nyc.kill("B")
         theirs[1].buddies.sites.promote()
         await until(lambda: all(t.buddies.sites.status.epoch == 1 for t in theirs))
-        for number in range(20):  # everything else is there, and is theirs
+        for number in range(20):  # all other nodes are here, and belong to this site
             assert await theirs[0].get(f"/k/{number}", "n") == number
         assert await theirs[1].get("/new", "n") is None
         await theirs[1].put("/k/7", "n", "after")

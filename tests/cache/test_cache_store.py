@@ -128,7 +128,7 @@ async def test_passivation_has_evicted_nodes_and_writes_them_once() -> None:
         assert await cache.children("/") == ("a",)
         assert await cache.get("/a", "x") == 1
         await cache.evict("/a")
-        assert store.calls.count("apply") == 1  # unchanged since
+        assert store.calls.count("apply") == 1  # unchanged since the last save
         await cache.put("/a", "y", 2)
         await cache.put("/b", "x", 3)
     assert {str(p): sorted(n.attributes) for p, n in store.rows.items()} == {

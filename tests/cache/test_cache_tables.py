@@ -1,4 +1,4 @@
-"""The tables of a cache's parts: they forget members that are long gone, and keep everything that a store still
+"""The tables of a cache's parts: they forget members that left long ago, and keep everything that a store still
 lacks."""
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def keeper(passivation: bool = False) -> tuple[Keeper, FaultyStore]:
 
 
 async def test_rows_that_a_failed_write_may_have_spoilt_are_counted_and_written_again() -> None:
-    """The call fails, memory keeps the former value, and it is unknown which value the row has."""
+    """The call fails, and memory keeps the former value; the row's value is unknown."""
     kept, store = await keeper()
     await kept.before((NodeChange(A, None, OLD),))
     store.fault = lambda: "after"

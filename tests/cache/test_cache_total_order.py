@@ -1,8 +1,8 @@
 """Total order: random schedules of deliveries, joins, leaves and crashes; one sequence for all.
 
-The world keeps what the stack promises: each sender's unicasts and multicasts in order, a
-coordinator's stream agreed on by its survivors before they install the view without it. Otherwise
-views come when they come.
+The world keeps the promises of the stack: each sender's unicasts and multicasts come in order, and
+survivors agree on a coordinator's stream before they install the view without it. Otherwise views
+come at any time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class World:
         me = bytes([len(self.nodes) + 1])
         node = self.nodes[me] = Node(TotalOrder(me))
         self.streams[me] = []
-        if self.alive:  # the coordinator is asked; what its stream holds after that comes, too
+        if self.alive:  # the coordinator is asked; its stream holds later items, and they come, too
             provider = self.nodes[self.alive[0]]
             while provider.views:
                 self.install(self.alive[0])
@@ -263,8 +263,8 @@ def test_a_member_that_never_gets_its_views_is_told_so() -> None:
 
 
 def test_orders_of_a_coordinator_on_a_side_that_has_ended_are_void() -> None:
-    """The orders were multicast before the merge and arrive after it: their coordinator has taken the other side's tree
-    by then."""
+    """The orders were multicast before the merge and arrive after it: their coordinator has adopted the other side's
+    tree by then."""
     a, b, c = b"a", b"b", b"c"
     order = TotalOrder(b)
     order.install(5, [b, c], ready=True)

@@ -1,4 +1,4 @@
-"""Turns: the order of waiting members, a keeper's notes of nodes that move, and a batch's bytes on the wire."""
+"""Turns: the order of waiting members, a keeper's notes about moving nodes, and a batch's bytes on the wire."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_line_is_in_order_and_only_calls_that_meet_wait() -> None:
     line.join((A, 1), (scope("/x"), scope("/y")))
     line.join((B, 1), (scope("/y"),))
     line.join((C, 1), (scope("/z"),))
-    line.join((B, 1), (scope("/z"),))  # is there already
+    line.join((B, 1), (scope("/z"),))  # the node is already there
     assert line.ahead((A, 1), [scope("/x"), scope("/y")]) == []
     assert line.ahead((B, 1), [scope("/y")]) == [(A, 1)]
     assert line.ahead((C, 1), [scope("/z")]) == []
@@ -113,7 +113,7 @@ async def test_keeping_ends_after_its_time_and_says_so(autojump_clock: Any) -> N
         assert keeping.keeps(("x",)) and told == []
         await trio.sleep(KEEP_TIME)
         assert not keeping.keeps(("x",)) and told == [pytest.approx(began + KEEP_TIME)]
-        keeping.end(first)  # no caller waits any more
+        keeping.end(first)  # no caller waits any longer
         assert keeping.keeps(("y", "a")) and len(told) == 1
         keeping.end(second)
         assert not keeping.keeps(("y", "a")) and len(told) == 2
@@ -153,9 +153,11 @@ async def test_a_node_that_moves_while_it_is_written_is_as_the_move_left_it(
         nursery.start_soon(keeper.after, (change,))
         await trio.sleep(0.5)
         keeper.given(path, remove=True)
-    assert keeper.statistics()["store_behind"] == (2 if fails else 1)  # its row is to go
+    assert keeper.statistics()["store_behind"] == (
+        2 if fails else 1
+    )  # its row is about to be deleted
     await keeper.after((NodeChange(path, None, node),))
-    assert keeper.is_saved(path) is not fails  # what moved before does not count
+    assert keeper.is_saved(path) is not fails  # earlier moves do not count
 
 
 async def test_a_write_that_was_cancelled_is_not_trusted(autojump_clock: Any) -> None:
@@ -173,7 +175,7 @@ def test_a_turn_is_told_apart_from_another_on_the_same_paths() -> None:
 
 
 async def test_only_changes_that_are_still_the_calls_own_are_stored(autojump_clock: Any) -> None:
-    """While other members acknowledged, one node went away, one came back with another value, and one was made anew."""
+    """While other members acknowledged, one node left, one came back with another value, and one was made anew."""
     gone, other, anew, still, removed = map(Fqn.parse, ("/gone", "/other", "/anew", "/still", "/r"))
     old, new = Node({"n": b"1"}), Node({"n": b"2"})
     stored: list[NodeChange] = []

@@ -1,4 +1,4 @@
-"""Numbers of protocols: impossible ones are refused with their place in the file."""
+"""Numbers in protocols' settings: impossible ones are refused with their place in the file."""
 
 from __future__ import annotations
 

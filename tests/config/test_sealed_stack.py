@@ -1,4 +1,4 @@
-"""A stack that gets SEAL differs from the one without it by SEAL alone."""
+"""A stack to which SEAL is added differs from the original by SEAL alone."""
 
 from __future__ import annotations
 

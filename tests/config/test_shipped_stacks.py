@@ -1,4 +1,4 @@
-"""The stacks that come with the package, and JGroups' own where they are at hand."""
+"""The stacks of the package, and JGroups' own if they are installed."""
 
 from pathlib import Path
 
@@ -72,7 +72,7 @@ def test_a_shipped_stack_becomes_typed_settings_and_nothing_in_it_is_ignored(nam
 
 
 def test_a_turn_on_tcp_leaves_in_few_large_packets() -> None:
-    """A packet of 64 KB costs more than its share: nothing is lost on a connection, whatever the size."""
+    """A packet of 64 KB costs more than its share: a connection loses nothing, whatever the size."""
     (transport, settings), *_ = build(load("tcp.xml"))
     assert settings.bundler_max_size * 2 >= transport.turn_bytes > 256_000
     (transport, settings), *_ = build(load("udp.xml"))

@@ -1,4 +1,4 @@
-"""An XML element that is not closed is named with its own line, not with that where the parser gave up."""
+"""An error about an unclosed XML element gives the element's own line, not the line at which the parser stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets, the network in memory and the simulator do the same with the same script."""
+"""Sockets, the network in memory and the simulator give the same results for the same script."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
     {"jgroups.svc.": {"A": ["127.0.0.1"], "SRV": ["0 0 7800 a.svc."]}, "bad.svc.": "garbage"}
 
-A name may be ``garbage`` (bytes that are no answer), ``silent``, or ``servfail``. Ends after LIFETIME seconds.
+A name may be ``garbage`` (bytes that are no answer), ``silent``, or ``servfail``. The server ends after
+LIFETIME seconds.
 """
 
 from __future__ import annotations

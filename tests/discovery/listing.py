@@ -1,4 +1,5 @@
-"""The common part of tests of discoveries with a directory: a protocol that is asked and answered by hand."""
+"""The common part of tests of discoveries with a directory: the test asks the protocol and answers its
+requests by hand."""
 
 from __future__ import annotations
 
@@ -55,12 +56,12 @@ class Listing:
         return out.request
 
     def answer_left(self) -> DirectoryRequest:
-        """Return the oldest request, which a stack that is closed has made."""
+        """Return the oldest request of a stack that is closed."""
         self.requests()
         return self.waiting.pop(0).request
 
     def asked(self) -> list[str]:
-        """Return the members that requests were sent to since the last call."""
+        """Return the members that got requests since the last call."""
         return [str(batch.dest) for batch in self.stack.take_down()]
 
     def statistics(self) -> dict[str, int | float]:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server in a process of its own, for tests; its data are gone with it."""
+"""A PostgreSQL server in a process of its own, for tests; its data are deleted with it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Server:
         return f"jdbc:postgresql://127.0.0.1:{self.port}/{DATABASE}"
 
     def attributes(self) -> dict[str, str]:
-        """Return those of JDBC_PING2."""
+        """Return the attributes of JDBC_PING2 for this server."""
         return {
             "JDBC_PING2.connection_url": self.url,
             "JDBC_PING2.connection_username": USER,
@@ -54,14 +54,14 @@ def program(name: str) -> str:
 
 @contextmanager
 def postgresql() -> Iterator[Server]:
-    """A server on loopback that wants the password.
+    """A server on loopback that requires the password.
 
     Raises:
         NoServer: PostgreSQL is not installed, or there is no user to run it.
     """
     initdb, postgres = program("initdb"), program("postgres")
     who: dict[str, Any] = {}
-    if os.geteuid() == 0:  # as root it does not start
+    if os.geteuid() == 0:  # the server does not start as root
         who = {"user": "postgres", "group": "postgres", "extra_groups": []}
     folder = Path(tempfile.mkdtemp(prefix="jgroups-postgresql-"))
     try:
@@ -132,6 +132,6 @@ def _answers(port: int) -> bool:
         pg8000.dbapi.connect(
             USER, host="127.0.0.1", port=port, password=PASSWORD, database=DATABASE, timeout=5
         ).close()
-    except Exception:  # refused, or starting up
+    except Exception:  # the server refuses, or is starting
         return False
     return True

@@ -1,4 +1,4 @@
-"""The desk carries requests to directories: in order, in time, and not without end."""
+"""The desk carries requests to directories: in order, in time, and within limits."""
 
 from __future__ import annotations
 

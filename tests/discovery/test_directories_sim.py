@@ -19,7 +19,7 @@ def test_members_that_start_together_find_each_other_through_the_folder() -> Non
 
 
 def files(cluster: SimCluster) -> dict[str, list[str]]:
-    """Return, for the writer of each file, the members that the file names."""
+    """Return the members that each file names, by the writer of the file."""
     found = {}
     for name, data in cluster.world.directory.folders[FOLDER].items():
         entries, bad = parse_lines(data, 100)

@@ -46,7 +46,7 @@ def member(
 
 
 async def together(*channels: Channel) -> None:
-    """Wait until all have one view of exactly themselves, and hear each other."""
+    """Wait until all members have one view of exactly themselves, and receive each other's messages."""
     with trio.fail_after(20):
         while any(  # noqa: ASYNC110 - several channels
             len(channel.view.members) != len(channels) for channel in channels
@@ -120,7 +120,7 @@ def test_the_command_runs_a_router_until_it_is_interrupted() -> None:
             process.kill()
 
 
-def test_the_command_listens_beyond_loopback_only_if_that_is_meant(
+def test_the_command_listens_beyond_loopback_only_if_that_is_requested(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["router", "--bind-addr", "10.1.2.3"]) == 2
@@ -157,7 +157,7 @@ async def test_a_database_brings_members_together(kind: str, tmp_path: Path) -> 
 async def test_a_member_that_leaves_takes_its_row_along_though_the_database_is_slow(
     tmp_path: Path,
 ) -> None:
-    """The leaver's driver used to end after a second, and its row sent others to a member that was gone."""
+    """The leaver's driver used to end after a second, and its row sent joiners to a member that had left."""
     file = tmp_path / "members.db"
     database = Database(f"jdbc:sqlite:{file}", "", "", 5.0)
     attributes = {"JDBC_PING2.connection_url": database.url}

@@ -1,4 +1,4 @@
-"""DNS_PING: the addresses that it asks, and a real DNS server in a process of its own."""
+"""DNS_PING: the addresses that it asks, and lookups at a real DNS server in a process of its own."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ ZONE: dict[str, Any] = {
 
 @contextmanager
 def name_server(zone: dict[str, Any]) -> Iterator[str]:
-    """Yield its address."""
+    """Yield the address of the server."""
     command = [sys.executable, str(HERE / "dns_server.py"), json.dumps(zone)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

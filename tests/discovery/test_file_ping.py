@@ -116,7 +116,7 @@ def test_a_folder_that_cannot_be_read_does_not_make_us_certain_to_be_alone() -> 
     listing.answer()
     listing.answer(problem="Stale file handle")
     assert listing.stack.take_up_events() == []
-    listing.stack.advance(1.5)  # once more at half the time-out
+    listing.stack.advance(1.5)  # A asks once more at half the time-out
     assert isinstance(listing.answer(problem="Stale file handle"), ReadFolder)
     listing.stack.advance(1.6)
     assert listing.stack.take_up_events() == [MembersFound("GMS", (), alone=False)]
@@ -156,7 +156,7 @@ def test_one_look_at_a_time_and_none_for_a_list_that_has_just_come() -> None:
 
 
 def coordinator(**attributes: Any) -> Listing:
-    """A, alone, whose file is written."""
+    """A single member A, whose file is written."""
     listing = ping(**attributes)
     listing.stack.answers[GetPhysical] = lambda query: {B: at(7801), C: None}.get(query.member)
     listing.stack.event_down(became(view(A)))
@@ -235,7 +235,7 @@ def test_without_updates_a_coordinator_writes_only_when_somebody_has_left() -> N
     assert isinstance(listing.answer(), WriteFile)
 
 
-# --- what a file may hold
+# --- contents of files
 
 
 def test_a_file_of_java_is_read() -> None:

@@ -71,7 +71,7 @@ def test_localhost_is_of_the_kind_of_the_address_that_is_bound() -> None:
 
 
 async def meet(stack: str, attributes: dict[str, str], host: str = "::1") -> None:
-    """Let two members join, hear each other, and one leave."""
+    """Let two members join and receive each other's messages, and let one leave."""
     quick = {"GMS.join_timeout": "500ms", **attributes}
     options = {"cluster": "ipv6", "bind_addr": host, "attributes": quick}
     async with open_channel(stack, name="A", **options) as a:  # type: ignore[arg-type]

@@ -146,7 +146,7 @@ def test_a_late_write_does_not_restore_the_row_of_a_former_member() -> None:
     listing.stack.event_down(became(view(A, C, number=4), view(A)))
     listing.answer()
     listing.stack.event_down(became(view(A, number=5), view(A, C, number=4)))
-    # C may leave before we have a view without it: our answered write may have come after its removal, too.
+    # C may leave before we have a view without it: our answered write may also have come after its removal.
     assert removed(listing.answer()) == [f"uuid://{C}"]
     assert [r[0] for r in written(listing.answer())] == [f"uuid://{A}"]
 
@@ -347,7 +347,7 @@ def test_a_table_that_cannot_be_made_or_read_is_final(database: Database) -> Non
     assert caught.value.final
 
 
-def test_a_wrong_password_and_a_wrong_database_are_final_and_not_told(server: Server) -> None:
+def test_a_wrong_password_and_a_wrong_database_are_final_and_not_reported(server: Server) -> None:
     for url, password in ((server.url, "wr0ng"), (f"{server.url}x", PASSWORD)):
         with pytest.raises(DirectoryProblem) as caught:
             rows(Database(url, USER, password, 5.0))

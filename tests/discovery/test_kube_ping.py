@@ -1,5 +1,5 @@
-"""KUBE_PING: the pods that it asks, the answers that it reads, and an API server with the recorded answers of
-pods.json."""
+"""KUBE_PING: the pods that it asks, the answers that it reads, and an API server with recorded answers about
+pods (pods.json)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_request_that_failed_is_made_again_a_few_times() -> None:
     for _ in range(2):
         listing.stack.advance(1.01)
         listing.answer(problem="answers 500")
-    # The search asks once more, at half its time-out, which begins three attempts anew.
+    # The search repeats its question at half its time-out, and that begins three attempts anew.
     assert listing.statistics()["lookups_failed"] == 3
     listing.stack.advance(60)
     while listing.requests():
@@ -198,7 +198,7 @@ class Api:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Certificate and key of a server at 127.0.0.1, which vouches for itself."""
+    """Certificate and key of a server at 127.0.0.1; the certificate is self-signed."""
     folder = tmp_path_factory.mktemp("authority")
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
@@ -243,7 +243,7 @@ def server(authority: tuple[Path, Path]) -> Iterator[tuple[Api, int]]:
             try:
                 self.wfile.write(api.body)
             except OSError:
-                pass  # the member has heard enough
+                pass  # the member has read enough
 
         def log_message(self, *_: object) -> None:
             pass

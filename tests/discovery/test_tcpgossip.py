@@ -53,7 +53,7 @@ def records(outs: list[Out]) -> list[GossipRecord | None]:
 
 
 def connected(hosts: Any = ONE, **attributes: Any) -> tuple[FakeStack, list[int]]:
-    """Return a stack that is connected, with the handles of its connections."""
+    """Return a connected stack, with the handles of its connections."""
     stack = gossip(hosts, **attributes)
     handles = []
     for out in connects(stack):
@@ -223,7 +223,7 @@ def test_a_router_that_names_half_the_world_is_believed_up_to_a_limit() -> None:
     many = [PingData(B, 1, "B", at(8000 + n)) for n in range(50)]
     stack.handle(Received(handle, listing(*many)))
     assert len(stack.take_down()) == 5
-    assert statistics(stack)["dropped_hosts"] == 45 * 2  # told in parts, and as a whole
+    assert statistics(stack)["dropped_hosts"] == 45 * 2  # reported in parts, and as a whole
 
 
 @given(st.binary(max_size=60))

@@ -124,7 +124,9 @@ def test_checks_of_the_examples_are_commands_that_work(tmp_path: Path) -> None:
     ]
     for name, *words in commands:
         assert name == "jgroups-py"
-        assert run([*words, str(tmp_path / "nothing")]) == 1  # 2 would be a mistake in the words
+        assert (
+            run([*words, str(tmp_path / "nothing")]) == 1
+        )  # exit code 2 would be a mistake in the command line
 
 
 def test_ports_of_the_examples_are_those_of_the_stack() -> None:

@@ -29,9 +29,10 @@ PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if "reference" not in p.
 
 FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 GREETING = "hello everyone"
-"""The first program of README.md runs until it is ended: tests/outside/test_readme_chats.py runs two of it."""
+"""The first program of README.md runs until it is ended; tests/outside/test_readme_chats.py runs two copies of it."""
 COUNTER = "/counters/visits"
-"""The tutorial's program with a counter has a test of its own, below. Run twice at once, its members would meet."""
+"""The tutorial's program with a counter has a test of its own, below. Two simultaneous copies of it would form
+one group."""
 
 
 def blocks(*languages: str) -> list[object]:

@@ -1,4 +1,4 @@
-"""Drills of bucket stores that kill single components, in the middle of moves and of upgrades too."""
+"""Drills of bucket stores that kill single components, also during moves and upgrades."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_members_with_a_component_are_killed_and_no_answered_change_is_lost(comp
 
 
 def chosen(component: str, tmp_path: Path) -> str:
-    """Return the members that are hit with 30 seeds."""
+    """Return the members that the fault hits with 30 seeds."""
     planned = plan.build(loader.loads(text(f"at: 500ms, pause: NYC.{component}, for: 1s")))
     known = {
         "pairs": [["A", "B"], ["B", "C"], ["C", "A"]],
@@ -91,7 +91,7 @@ def test_each_component_is_found_at_the_members_that_have_it(
 
 
 async def test_a_fault_waits_for_its_own_move(autojump_clock: Any, tmp_path: Path) -> None:
-    """Other moves pass; in an upgrade chance picks the move."""
+    """Other moves are carried out; in an upgrade chance picks the move."""
     planned = plan.build(loader.loads(text("at: 0s, crash: NYC.master, during: upgrade")))
     course = bucket_simulated.BucketSimulation(planned, NoProgress(), tmp_path)
     (event,) = planned.events

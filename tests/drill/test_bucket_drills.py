@@ -1,4 +1,4 @@
-"""Drills of bucket stores: in virtual time, for real, and with faults planted that the verdict must show."""
+"""Drills of bucket stores: in virtual time, with real processes, and with planted faults that the verdict must show."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CUT_AND_KILLED = """\
 
 
 def text(timeline: str) -> str:
-    """Return the text of a drill. With a cut it is busier, and no bucket moves away from the cut-off node."""
+    """Return the text of a drill. With a cut the store is busier, and no bucket moves away from the cut-off node."""
     drill = DRILL.format(timeline=timeline)
     if timeline == CUT_AND_KILLED:
         drill = drill.replace("rate: 30/s", "rate: 90/s").replace("moves: 4/s", "moves: 0/s")
@@ -66,7 +66,7 @@ def test_a_node_is_killed_while_copies_move_and_nothing_answered_is_lost() -> No
     again = played(BACK)[1]
     for result in (found, again):
         del result["wall_s"]
-    assert again == found  # the seed says all
+    assert again == found  # a run depends on its seed only
 
 
 def test_the_command_shows_the_fate_of_entries(
@@ -116,7 +116,7 @@ def test_members_that_come_back_with_another_version_take_over_and_give_back(
     assert not played(BACK)[0].passed
 
 
-# --- faults, which the verdict must find
+# --- planted faults that the verdict must find
 
 
 def test_answers_before_the_copy_has_it_lose_modifications(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_answers_before_the_copy_has_it_lose_modifications(monkeypatch: pytest.M
 
 def test_a_copy_that_forgets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def forget(self: DrillEntry, data: bytes, version: int) -> None:
-        self.entries = json.loads(data)[:-1]  # only the old version runs here
+        self.entries = json.loads(data)[:-1]  # only the old version is running here
 
     monkeypatch.setattr(DrillEntry, "unserialise", forget)
     verdict, found = played(KILL)
@@ -187,7 +187,7 @@ def test_settings_reach_the_plan() -> None:
     assert planned.loads[0].asks == BucketWorkload(12, 0.3)
 
 
-# --- for real
+# --- with real processes
 
 
 @pytest.mark.sockets

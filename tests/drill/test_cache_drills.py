@@ -1,4 +1,4 @@
-"""Drills of caches: in virtual time, for real, and with faults planted that the judge must find."""
+"""Drills of caches: in virtual time, with real processes, and with planted faults that the judge must find."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_crash_that_the_buddies_bear_loses_nothing(drill: Any, tmp_path: Path)
     again = drill(CRASH)[1]
     for result in (found, again):
         del result["wall_s"]
-    assert again == found  # the seed says all
+    assert again == found  # a run depends on its seed only
 
 
 def test_faults_of_every_kind_lose_nothing(drill: Any) -> None:
@@ -114,7 +114,7 @@ def test_two_owners_are_found_out(drill: Any, monkeypatch: pytest.MonkeyPatch) -
     put = TreeCache.put
 
     async def blind(self: TreeCache, *args: Any) -> None:
-        await put(self, *args, new=True)  # as if the caller knew that no member has the key
+        await put(self, *args, new=True)  # like a caller that knows that no member has the key
 
     monkeypatch.setattr(TreeCache, "put", blind)
     code, found = drill(CRASH)

@@ -1,4 +1,4 @@
-"""Drills of caches at several sites: they find planted faults, and caches pass them."""
+"""Drills of caches at several sites: they find planted faults, and correct caches pass them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_site_is_lost_another_takes_over_and_the_first_is_built_anew(
         expect=", unrelayed_at_site_failure: <= 500ms, bootstrap: <= 2s",
     )
     assert code == 0, found
-    # Only the writes of the 0.4 s in which no message reached SFO, and no earlier ones.
+    # The writes of the 0.4 s in which no message reached SFO, and no earlier ones.
     assert found["unrelayed"] > 1 and 0.1 < found["rpo_s"] < 0.45
     assert {entry["at"] for entry in found["unrelayed_keys"]} == {"SFO"}
     assert found["sites"]["NYC"]["unrelayed"] == found["unrelayed"]

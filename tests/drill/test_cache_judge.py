@@ -1,4 +1,4 @@
-"""The judge of caches: made-up histories, each with one thing wrong, or none."""
+"""The judge of caches: made-up histories, each with one fault or none."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Caches:
         self.add(t, who, "got", _version(found), key=7, took=took, **more)
 
     def end(self, found: str | None, *owners: str) -> KeyFate:
-        """Judge an end at 9 s: the owners of the key with ``found``, and the answer of the last look."""
+        """Judge an end at 9 s: the owners of the key have ``found``, and the last read gets this answer."""
         for name in "ABC":
             owned = {"7": list(_version(found))} if name in owners else {}
             self.add(9.0, name, "census", members=["A#1", "B#1", "C#1"], owned=owned)
@@ -115,7 +115,7 @@ def test_values_that_a_merge_dropped_and_listed_are_not_lost() -> None:
         assert (key.lost, key.discarded, key.stale) == {
             None: (2, 0, 1),
             "B1": (1, 1, 1),
-            "B2": (0, 2, 0),  # what B2 replaced, too
+            "B2": (0, 2, 0),  # this value was also replaced by B2
         }[listed]
         assert key.bad is (listed != "B2")
 
@@ -192,7 +192,7 @@ def test_a_read_of_a_value_that_was_replaced_before_is_stale() -> None:
     caches.write("A", 1, 1.0, 1.1)
     caches.write("A", 2, 2.0, 2.1)
     caches.read("B", 2.05, "A1")  # not acknowledged yet
-    caches.read("B", 2.5, "A1", took=0.45)  # began before it was
+    caches.read("B", 2.5, "A1", took=0.45)  # the read began before the acknowledgement
     caches.read("B", 2.5, "A1", took=0.3)
     caches.read("B", 3.0, None)
     key = caches.end("A2", "A")

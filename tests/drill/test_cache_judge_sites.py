@@ -1,4 +1,4 @@
-"""The judge of caches at several sites: made-up histories, each with one thing wrong, or none."""
+"""The judge of caches at several sites: made-up histories, each with one fault or none."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Caches:
             self.add(t, f"{site}.{name}", "holds", failed=failed, owned=owned)
 
     def end(self, unsent: dict[str, list[int]] | None = None, **found: str | None) -> CacheVerdict:
-        """Judge an end: the values that are found at each site, and the values that its members name."""
+        """Judge an end: the values found at each site, and the values that its members report as lost."""
         for site, version in found.items():
             members = [f"{name}#1" for name in SITES[site]]
             for number, name in enumerate(SITES[site]):
@@ -107,7 +107,7 @@ def test_a_missing_value_is_lost_unless_it_is_named(there: str | None) -> None:
         verdict = caches.end({"NYC": named}, NYC="NYC.A2", SFO=there)
         key = keys(verdict)["SFO"]
         assert (key.lost > 0) is (named != [7])
-        assert key.diverged == ("NYC",)  # in any case: they reach each other
+        assert key.diverged == ("NYC",)  # this holds in any case: the sites reach each other
         assert keys(verdict)["NYC"].lost == 0
         assert verdict.sites["SFO"].diverged == verdict.sites["NYC"].diverged == 1
 
@@ -189,7 +189,7 @@ def test_messages_of_a_member_that_fell_just_before_its_site_are_asked_of_its_la
         caches.write("NYC.A1", 1.0, 1.1)
         caches.add(2.0, "NYC.A", "unsent", to="SFO", keys={"7": 1})
         caches.add(2.0, "NYC.A", "crash")
-        if adopted:  # B has it, and it was acknowledged
+        if adopted:  # B has the value, and it was acknowledged
             caches.add(2.5, "NYC.B", "buddies", protected=True, members=["B#1"], gravitations=0)
         else:
             caches.add(
@@ -266,7 +266,7 @@ def test_a_site_that_was_built_anew_must_have_everything_once_it_was_sent() -> N
                 "members": ["S#1", "T#1"],
                 "gravitations": 0,
             }
-            caches.add(7.9, "SFO.S", "buddies", **under_way, bootstraps=1)  # an earlier one
+            caches.add(7.9, "SFO.S", "buddies", **under_way, bootstraps=1)  # an earlier value
             caches.add(8.1, "SFO.S", "buddies", **under_way, bootstraps=1)
             caches.add(8.7, "SFO.S", "buddies", **under_way, bootstraps=2)
         for name in SITES["NYC"]:

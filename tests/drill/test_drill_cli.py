@@ -1,4 +1,4 @@
-"""The command, with a runner that replays a made-up log."""
+"""The command ``drill``, with a runner that replays a made-up log."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_disk_that_is_full_is_named_after_the_verdict(
 
 
 class _Closed(io.StringIO):
-    """A pipe whose reader has gone after some lines."""
+    """A pipe whose reader ends after some lines."""
 
     def __init__(self, lines: int) -> None:
         super().__init__()

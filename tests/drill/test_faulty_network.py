@@ -33,7 +33,7 @@ async def test_a_member_that_is_paused_and_wants_a_turn_waits_for_it(autojump_cl
                 await trio.lowlevel.checkpoint()
             assert (
                 not driver._woken
-            )  # otherwise its task would ask again and again, and no time would pass
+            )  # otherwise its task would ask again and again, and virtual time would stand still
             driver.resume()
             async for item in a:
                 if getattr(item, "payload", None) == b"1":

@@ -1,4 +1,4 @@
-"""RTO, latency, lag and buffers, reckoned from logs that the tests make up."""
+"""RTO, latency, lag and buffers, calculated from made-up logs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_rto_is_the_time_in_which_something_waited_after_the_fault(story: Any) -
     story.send(0.5, "NYC.E")
     story.send(0.9, "NYC.E", skip=["SFO.T", "SFO.S"])
     story.fault(1.0, "crash", "NYC.D")
-    story.deliver(1.1, "SFO.T", "NYC.E", 2)  # sent before the crash: with it nothing has ended
+    story.deliver(1.1, "SFO.T", "NYC.E", 2)  # sent before the crash: its arrival ends no recovery
     story.send(1.05, "NYC.C", skip=["SFO.T", "SFO.S"])
     story.deliver(1.85, "SFO.T", "NYC.C", 1)
     found = of(story)
@@ -44,7 +44,7 @@ def test_rto_leaves_out_the_time_in_which_nothing_was_sent(story: Any) -> None:
 
 
 def test_rto_has_the_wait_of_messages_under_way_at_the_fault(story: Any) -> None:
-    """Messages are rare: one was relayed again only after the take-over, and the next one came after that."""
+    """Messages are rare: one was relayed again only after the take-over, and the next one was sent after that."""
     story.send(0.99, "NYC.E", skip=["SFO.T", "SFO.S"])
     story.fault(1.0, "crash", "NYC.C")
     story.deliver(4.0, "SFO.T", "NYC.E", 1)
@@ -90,7 +90,7 @@ def test_a_service_that_never_goes_on_is_named(story: Any) -> None:
     assert [r.missing for r in found.recoveries] == [False, True]
     assert "SFO got nothing of NYC" in found.recoveries[1].why
     assert found.printed()["not_recovered"] == ["crash NYC.D"]
-    assert found.rto == found.recoveries[0].seconds  # of the fault that was recovered
+    assert found.rto == found.recoveries[0].seconds  # of the fault from which the sites recovered
 
 
 def test_messages_under_way_to_a_site_that_fails_then_are_not_missing(story: Any) -> None:
@@ -141,7 +141,7 @@ def test_a_partition_lasts_until_something_sent_after_it_arrives(story: Any) -> 
 
 
 def test_a_backup_site_does_not_count_as_a_way(story: Any) -> None:
-    """Messages of a site that does not relay do not show how good the service is."""
+    """Messages of a site that does not relay say nothing about the service."""
     story.send(0.5, "NYC.E")
     story.send(0.5, "SFO.T")
     story.fault(1.0, "crash", "SFO.S")
@@ -251,5 +251,5 @@ def test_rto_of_caches_leaves_out_members_that_fell_before_they_could_write() ->
 
 def test_a_message_whose_sending_is_in_no_log_was_sent_at_no_time(story: Any) -> None:
     story.send(1.0, "NYC.E")
-    story._add(2.0, "NYC.E", "send", "E#1", 3)  # and nothing of 2
+    story._add(2.0, "NYC.E", "send", "E#1", 3)  # and no message of 2
     assert flow(story.evidence(), "NYC", "SFO").sent == [1.0, 2.0]

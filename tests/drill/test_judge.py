@@ -86,7 +86,7 @@ def test_survivors_that_disagree_on_a_crashed_members_message_are_found(story: A
 def test_a_member_with_the_next_view_owed_the_earlier_message_of_any_sender(
     story: Any, origin_too: bool
 ) -> None:
-    """D fell; C, which misses a message of E, shares the next view with it and falls, too."""
+    """D failed; C lacks a message of E, shares the next view with D, and fails, too."""
     story.send(0.5, "NYC.E", skip=["NYC.C"])
     story.fault(0.5, "crash", "NYC.D")
     story.view(0.7, "NYC", ["E", "C"])
@@ -101,7 +101,7 @@ def test_a_member_with_the_next_view_owed_the_earlier_message_of_any_sender(
 def test_a_member_that_had_a_view_without_the_other_in_between_owed_nothing(
     story: Any, noticed: bool
 ) -> None:
-    """C is cut off from E. E does not notice, and merges out of the view it has; C may have noticed."""
+    """C is cut off from E. E does not notice, and merges from its old view; C may have noticed."""
     story.send(0.5, "NYC.E", skip=["NYC.D", "NYC.C"])
     if noticed:
         story.view(0.7, "NYC", ["D", "C"], to=["D#1", "C#1"])
@@ -339,7 +339,7 @@ def test_the_smaller_side_of_a_split_is_not_obliged_until_it_is_back(story: Any)
     story.view(3.0, "SFO", ["T"], to=["T"])
     story.view(3.0, "SFO", ["S"], to=["S"])
     story.send(3.5, "NYC.E", skip=["NYC.C", "SFO.S"])
-    assert clean(story.judge())  # of two halves, the one that kept the coordinator
+    assert clean(story.judge())  # of the two halves, that with the coordinator
     story.view(4.0, "SFO", ["T", "S"])
     story.send(5.0, "NYC.E", skip=["NYC.C", "SFO.S"])
     assert named(story.judge().lost) == [("NYC.E#1", 3, ["SFO.S#1"])]
@@ -363,8 +363,8 @@ def test_after_promotion_the_other_site_is_directed_to_relay(story: Any) -> None
     nyc, sfo = ["NYC.E", "NYC.D", "NYC.C"], ["SFO.T", "SFO.S"]
     story.send(1.0, "NYC.E", skip=sfo)  # lost
     story.send(4.5, "NYC.E", skip=sfo)  # within grace of the promotion
-    story.send(5.5, "NYC.E", skip=sfo)  # within grace: it may not have heard of it
-    story.send(6.5, "NYC.E", skip=sfo)  # not directed any more
+    story.send(5.5, "NYC.E", skip=sfo)  # within grace: C may not know yet
+    story.send(6.5, "NYC.E", skip=sfo)  # not directed any longer
     story.send(4.0, "SFO.T", skip=nyc)  # not yet
     story.send(5.5, "SFO.T", skip=nyc)  # within grace
     story.send(6.5, "SFO.T", skip=nyc)  # lost

@@ -1,4 +1,5 @@
-"""Drills of live and backup: in virtual time, for real, and with faults planted that the verdict must show."""
+"""Drills of live and backup: in virtual time, with real processes, and with planted faults that the verdict
+must show."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def test_confirmed_operations_survive_the_kill_of_a_backup_and_then_of_the_live_
     again = played(f"{KILL_BACKUP}\n{KILL}")[1]
     for result in (found, again):
         del result["wall_s"]
-    assert again == found  # the seed says all
+    assert again == found  # a run depends on its seed only
 
 
 def test_a_live_node_that_is_cut_off_confirms_nothing() -> None:
@@ -97,7 +98,7 @@ def test_the_command_shows_the_fate_of_operations(
     assert {"put", "acked", "failed", "role", "census", "partition", "heal"} <= set(events)
 
 
-# --- faults, which the verdict must find
+# --- planted faults that the verdict must find
 
 
 def test_without_a_quorum_both_sides_confirm_and_one_of_them_is_undone() -> None:
@@ -184,7 +185,7 @@ def test_settings_reach_the_plan() -> None:
     assert planned.loads[0].asks == LiveLoad(5, 2, 0.001)
 
 
-# --- for real
+# --- with real processes
 
 
 @pytest.mark.sockets

@@ -1,4 +1,4 @@
-"""Drill files are read word by word; mistakes are named with their places."""
+"""Drill files are read word by word; errors give the place of a mistake."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_example_of_the_contract_is_read() -> None:
     ]
 
 
-def test_defaults_hold_where_nothing_is_said() -> None:
+def test_defaults_hold_for_missing_keys() -> None:
     drill = loader.loads(SMALL, "folder/some.yaml")
     assert drill.name == "some"
     assert drill.primary == "NYC"
@@ -355,7 +355,7 @@ FAILED = "timeline:\n- {at: 3s, fail_site: NYC}\n- {at: 4s, promote: SFO}"
         ([sending("SFO", rate="0/s")], []),
         ([sending("SFO", 4, 9), PROMOTED], []),
         ([sending("SFO", 3, 9), PROMOTED], ["SFO"]),
-        ([sending("NYC", 0, 5), PROMOTED], []),  # the news takes a moment
+        ([sending("NYC", 0, 5), PROMOTED], []),  # the news takes a moment to arrive
         ([sending("NYC", 0, 6), PROMOTED], ["NYC"]),
         ([sending("NYC", 5, 6), PROMOTED.replace("SFO", "NYC")], []),
         ([sending("NYC", 0, 9), FAILED], []),

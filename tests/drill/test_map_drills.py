@@ -1,4 +1,4 @@
-"""Drills of maps: in virtual time, for real, and with faults planted that the verdict must show."""
+"""Drills of maps: in virtual time, with real processes, and with planted faults that the verdict must show."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def test_hosts_that_are_killed_and_cut_off_become_equal_and_lose_nothing() -> No
     assert 0 < found["lag_p50_s"] < found["lag_p99_s"] <= found["lag_s"]
     assert (
         found["divergence_s"] > 0.4 and found["differed"] == 8
-    )  # for as long as they were cut off
+    )  # for the time in which they were cut off
     assert len(found["healed_s"]) == 2 and max(found["healed_s"]) < 2
     again = played(f"{KILL}\n{CUT}")[1]
     for result in (found, again):
         del result["wall_s"]
-    assert again == found  # the seed says all
+    assert again == found  # a run depends on its seed only
 
 
 def test_sites_become_equal_when_a_relay_is_lost_and_comes_back(
@@ -105,7 +105,7 @@ def test_sites_become_equal_when_a_relay_is_lost_and_comes_back(
     assert {"put", "acked", "got", "seen", "census", "crash", "restart", "view"} <= set(events)
 
 
-# --- faults in the map, which the verdict must find
+# --- planted faults in the map that the verdict must find
 
 
 def test_entries_that_a_host_drops_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def test_several_sites_need_relays_that_all_relay(old: str, new: str, words: str
         judged.check(planned)
 
 
-# --- for real
+# --- with real processes
 
 
 @pytest.mark.sockets
@@ -235,5 +235,5 @@ def test_a_real_drill_kills_a_host_and_brings_back_its_file(tmp_path: Path) -> N
 
 
 def test_the_rule_of_maps_is_that_of_the_judge() -> None:
-    """The last writer wins: the verdict rests on that."""
+    """The last writer wins: the verdict assumes that rule."""
     assert SimulatedFile(1).rule is rules.LAST_WRITER

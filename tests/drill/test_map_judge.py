@@ -1,4 +1,4 @@
-"""The judge of maps: made-up histories of two sites, each with one thing wrong, or none."""
+"""The judge of maps: made-up histories of two sites, each with one fault or none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIDES = [["NYC.A", "NYC.B"], ["SFO.S"]]
 
 
 class Maps:
-    """Hosts NYC.A, NYC.B and SFO.S; one key, 7. Values are written ``A1``, ``S#2-1`` (of its second life)."""
+    """Hosts NYC.A, NYC.B and SFO.S; one key, 7. Values are written ``A1``, or ``S#2-1`` for one of S's second life."""
 
     def __init__(self) -> None:
         self.records: list[DrillRecord] = []
@@ -51,7 +51,7 @@ class Maps:
         self.records.append(DrillRecord(t, None, None, event, None, None, detail))
 
     def end(self, *expect: Expectation, **found: str | None) -> MapVerdict:
-        """Judge an end in which each host has these values at 9 s."""
+        """Judge an end at 9 s in which each host has these values."""
         for who, version in found.items():
             self.add(9.0, who.replace("_", "#"), "census", owned=_owned(version))
         records = sorted(self.records, key=lambda record: record.t)
@@ -206,7 +206,7 @@ def test_a_file_brings_back_all_puts_of_its_process() -> None:
     maps.add(3.0, "A#2", "restart")
     maps.opened(3.5, "A#2")  # it has forgotten it
     verdict = maps.end(A_2=None, B=None, S=None)
-    assert len(verdict.keys[0].lost_at) == 3  # owed: its host is there
+    assert len(verdict.keys[0].lost_at) == 3  # missing: its host is present
     maps = Maps()
     maps.put(1.0, "A1")
     maps.add(1.5, "A", "crash")
@@ -228,7 +228,7 @@ def test_a_host_does_not_go_back() -> None:
     maps.seen(3.0, "B", "A2")
     maps.seen(3.5, "B", "A1")
     maps.seen(4.0, "B", "A2")
-    maps.add(5.0, "S", "got", "A1", key=7, took=0.0)  # it knows no better
+    maps.add(5.0, "S", "got", "A1", key=7, took=0.0)  # it has no newer information
     key = maps.key(A="A2", B="A2", S="A2")
     assert key.stale == ["NYC.A", "NYC.B"] and key.bad and not key.lost_at
 

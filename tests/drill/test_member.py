@@ -13,7 +13,7 @@ from jgroups_py.drill.run.member import DrillMember, Task
 
 
 class SlowFirst:
-    """Lets the first sender wait longer than the next one."""
+    """The first sender waits longer than the next one."""
 
     def __init__(self) -> None:
         self.sent: list[int] = []

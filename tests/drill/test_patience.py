@@ -1,4 +1,4 @@
-"""On a busy machine a real drill waits longer for its processes."""
+"""On a busy machine a drill with real processes waits longer for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_vain_wait_is_reported_with_the_load(
     assert patience.busy_text() == ""
 
 
-def test_where_nobody_can_tell_the_load_a_wait_stays_as_it_is(
+def test_without_a_known_load_a_wait_stays_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "getloadavg", raising=False)

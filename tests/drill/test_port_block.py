@@ -1,4 +1,4 @@
-"""Ports of real drills: no two drills have the same."""
+"""Ports of drills with real processes: no two drills have the same ports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.sockets
 
 
 def test_drills_at_one_time_have_blocks_apart() -> None:
-    """This holds although none of them has bound a port of its members yet."""
+    """This holds although neither drill has bound a port of its members yet."""
     with ExitStack() as stack:
         bases = sorted(stack.enter_context(port_block(5)) for _ in range(6))
         assert all(b - a > GUARD_OFFSET for a, b in pairwise(bases))

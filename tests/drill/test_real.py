@@ -1,4 +1,4 @@
-"""Drills with processes and real sockets. Few, because they take their time."""
+"""Drills with processes and real sockets. There are few of them, because they take long."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ def test_a_drill_that_is_interrupted_leaves_no_process_behind(tmp_path: Path, nu
     ) as runner:
         assert runner.stdout is not None and runner.stderr is not None
         for line in runner.stdout:
-            if "vanish NYC" in line:  # that process is stopped, so it would never notice our leave
+            if (
+                "vanish NYC" in line
+            ):  # that process is stopped, so it would never notice that we leave
                 break
         time.sleep(0.3)
         members = psutil.Process(runner.pid).children()

@@ -1,4 +1,4 @@
-"""Drills with ``--seal``: every packet of the sites and of the bridge is sealed, and the drill is judged as ever."""
+"""Drills with ``--seal``: every packet of the sites and of the bridge is sealed, and the drill is judged as usual."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ expect: {lost: 0, lost_inside: 0, duplicated: 0, out_of_order: 0, takeover: <= 1
 
 
 class Tap:
-    """Notes whether the datagrams and the connections that reach hosts begin as SEAL's do."""
+    """Notes whether the datagrams and connections that reach hosts begin as those of SEAL do."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.sealed = 0

@@ -69,7 +69,7 @@ def test_a_drill_runs_in_virtual_time_and_is_judged(run: Any) -> None:
     assert outcome.run.mode == "simulated"
     assert outcome.result["virtual_s"] == pytest.approx(15, abs=3)
     assert outcome.result["sites"]["NYC"]["sent"] == pytest.approx(720 - 80 - 20, abs=3)
-    # E is away for 4 s, then new; D is paused for 1 s
+    # E is away for 4 s, then comes back as a new process; D is paused for 1 s
     origins = {r.origin for r in outcome.run.records() if r.event == "deliver"}
     assert origins == {"E#1", "D#1", "C#1", "E#2"}
     assert [r.event for r in outcome.run.records() if r.event in ("crash", "restart", "pause")] == [
@@ -184,7 +184,7 @@ def test_a_fault_planted_in_relay_is_found_by_the_judge(
             self.pass_up = passed
 
     monkeypatch.setattr(RELAY, "_deliver", forgetful)
-    outcome = run(SITES, check=False)  # else the simulator's oracle finds it first
+    outcome = run(SITES, check=False)  # otherwise the simulator's oracle finds it first
     assert planted
     assert not outcome.verdict.passed
     assert len(outcome.verdict.lost) == planted[0]
@@ -216,7 +216,7 @@ def test_one_site_on_a_stack_with_relay_needs_no_other_site(
 
 
 def test_a_relay_that_leaves_is_gone_from_the_bridge_at_once(run: Any) -> None:
-    """It is not suspected first: its successor joins an orderly bridge and goes on."""
+    """The relay is not suspected first: its successor joins an orderly bridge and goes on."""
     outcome = run(
         """\
 name: leaving

@@ -14,8 +14,8 @@ MEMORIES: Final = 6
 
 
 def order_of(seed: int, memory: int) -> list[int]:
-    """Return the order in which thirty tasks go on that wait for one event. ``memory``: another number gives them other
-    places."""
+    """Return the order in which thirty tasks go on after waiting for one event. ``memory``: each number gives the
+    tasks other places."""
     order: list[int] = []
     dust: list[bytes | None] = [bytes(size) for size in range(16, 480, 16) for _ in range(60)]
     chance = random.Random(memory)

@@ -1,4 +1,4 @@
-"""Every example runs, and so does the one in the README."""
+"""Every example runs, including the one in the README."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_two_of_hello_greet_each_other() -> None:
 
 
 def test_the_example_of_the_readme_has_ten_lines() -> None:
-    """tests/outside/test_readme_chats.py runs two of it."""
+    """tests/outside/test_readme_chats.py runs two copies of the README's program."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     example = next(b for b in blocks if "open_channel" in b)
     assert len([line for line in example.splitlines() if line]) == 10

@@ -1,4 +1,4 @@
-"""The shop of examples/web_map.py: two hosts with uvicorn, two workers each, while workers and a host are killed."""
+"""The shop of examples/web_map.py: two hosts with uvicorn and two workers each, while workers and a host are killed."""
 
 from __future__ import annotations
 

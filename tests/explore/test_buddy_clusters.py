@@ -1,4 +1,4 @@
-"""Buddy replication on whole simulated clusters: a few schedules hold, and broken rules are found."""
+"""Buddy replication on whole simulated clusters: some schedules pass, and broken rules are found."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def test_no_node_is_lost_or_owned_twice() -> None:
 def test_a_member_that_missed_the_view_of_a_merge_agrees_with_the_others_on_backups(
     seed: int,
 ) -> None:
-    """The member's holders had dropped its nodes, and it kept theirs."""
+    """The member's holders had dropped its nodes, but it still had them."""
     assert problems(range(seed, seed + 1)) == []
 
 

@@ -57,7 +57,7 @@ def test_a_run_has_its_size_and_holds(profile: str) -> None:
 def test_a_run_of_few_members_has_its_length_and_holds(
     profile: str, seed: int, wanted: Size
 ) -> None:
-    """Steps find no member; a site that never meets another one keeps that site's messages."""
+    """Steps find no member to act on; a site that never meets another one keeps that site's messages."""
     outcome = play(draw(seed, profile, wanted))
     assert outcome.problems == []
     assert (outcome.virtual_s >= 60, outcome.sent >= 500, outcome.faults >= 5) == (True,) * 3

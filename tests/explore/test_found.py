@@ -1,8 +1,8 @@
 """Schedules that found faults are played again: design/simulate.md describes the faults.
 
-They are files, so they stay what they are when the explorer draws other ones from the same seeds. The schedules are
-whole; the tests that the note names have the same faults in few steps. Newer findings are schedules made smaller, in
-the folder above.
+They are files, so they stay the same when the explorer draws other schedules from the same seeds. The files have
+whole schedules; the tests that the note names show the same faults in few steps. Newer findings, in the folder
+above, are schedules that were made smaller.
 """
 
 from __future__ import annotations

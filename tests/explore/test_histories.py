@@ -122,7 +122,7 @@ def steps(*words: str) -> tuple[Do, ...]:
 def test_seed_2755_shrunk_the_coordinator_of_the_losing_side_lets_somebody_in_as_it_merges() -> (
     None
 ):
-    """A seed's schedule shifts when drawing changes, so this is the small schedule that was found."""
+    """The schedule of a seed changes when drawing changes, so this file has the small schedule that was found."""
     schedule = CacheSchedule(
         seed=2755,
         profile="cache-replicated",
@@ -178,7 +178,7 @@ def test_seed_2755_shrunk_the_coordinator_of_the_losing_side_lets_somebody_in_as
 
 
 def cut(*who: str, majority: bool) -> CacheSchedule:
-    """``who`` from the others for 6 s; A writes /b/y and B writes /b before, and A reads /b meanwhile."""
+    """``who`` is cut off from the others for 6 s; A writes /b/y, after B has written /b, and A reads /b meanwhile."""
     return CacheSchedule(
         seed=580,
         profile="cache-buddy",
@@ -219,21 +219,21 @@ def cut(*who: str, majority: bool) -> CacheSchedule:
 
 
 def kept(name: str) -> CacheSchedule:
-    """Return the schedule that was left of a seed after shrinking."""
+    """Return the schedule that remained of a seed after shrinking."""
     file = FOUND / f"{name}.json"
     return from_json(file.read_text(), str(file))
 
 
 def test_seed_546_a_merge_does_not_acknowledge_dropped_writes() -> None:
-    """C was stopped while it wrote /b/y, and the others went on. It first heard of the merge: it dropped its holders,
-    took their silence for consent, and returned True; the merge kept the others' value."""
+    """C was stopped while it wrote /b/y, and the others went on. The merge was the first news that C got: it dropped
+    its holders, took their silence for consent, and returned True; the merge kept the others' value."""
     schedule = kept("cache-buddy-546")
     assert play_caches(schedule).problems == []
     assert play_caches(draw_caches(546, "cache-buddy")).problems == []
 
 
 def test_seed_464_with_majority_nobody_is_killed_of_two() -> None:
-    """The other call waits for ever, as promised: the schedule is at fault, not the cache."""
+    """The other call waits for ever, as documented: the schedule is at fault, not the cache."""
     outcome = play_caches(kept("cache-buddy-464"))
     assert outcome.problems == []
     assert outcome.faults == 0
@@ -249,8 +249,8 @@ def test_seed_464_a_member_started_while_it_leaves_starts_when_it_has_left() -> 
 
 
 def test_seed_1250_of_sessions_a_joiner_whose_answers_were_lost_breaks_no_history() -> None:
-    """A let B in. The answers were lost, then those of discovery, so B began a group of its own, and A's view had B. Since calls of
-    joiners wait for the view, this schedule splits nobody any more."""
+    """A admitted B. The answers were lost, and so were those of discovery: B began a group of its own, while A's
+    view had B. Since calls of joiners wait for the view, this schedule no longer splits a group."""
     outcome, _ = play_history(kept("cache-sessions-1250"))
     assert outcome.problems == []
 
@@ -258,8 +258,8 @@ def test_seed_1250_of_sessions_a_joiner_whose_answers_were_lost_breaks_no_histor
 def test_seed_1683_of_sessions_a_history_is_judged_until_a_member_that_found_nobody_goes_on_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """B was killed and started again. Discovery's answers were lost, so it founded a group of its own, beside A's,
-    which had let it in without a check of its presence."""
+    """B was killed and started again. Discovery's answers were lost, so B founded a group of its own, beside the
+    group of A, which had admitted B without checking its presence."""
     trusting = stage.STACK.replace("<pbcast.GMS ", '<pbcast.GMS prove_joiners="false" ')
     assert trusting != stage.STACK
     monkeypatch.setattr(stage, "STACK", trusting)
@@ -277,7 +277,8 @@ BEYOND = "one group goes on without more members than there are buddies"
 def test_seed_580_shrunk_a_history_is_judged_until_one_group_goes_on_without_an_owner_and_its_buddies(
     majority: bool,
 ) -> None:
-    """B owned /b, and C had its backup. A found neither, 0.45 s before B and C had a view of their own."""
+    """B owned /b, and C had its backup. A found neither the node nor a backup, 0.45 s before B and C
+    had a view of their own."""
     outcome = play_caches(cut("B", "C", majority=majority))
     assert outcome.problems == []
     assert any(BEYOND in line for line in outcome.story)
@@ -369,7 +370,7 @@ def test_shrinking_leaves_the_needed_steps() -> None:
     assert [f.who for f in smaller.faults] == [("A",)]
 
 
-# --- what is promised: exactly that is excused
+# --- exactly the documented exceptions are excused
 
 OLD, MAIN, SIDE, MERGED = [
     (n, m)
@@ -391,7 +392,7 @@ def entry(member: str, do: Any, call: float, returned: float, begin: Any, end: A
 
 
 def checked(*entries: RecordedCall) -> list[tuple[str, bool]]:
-    """Return the judged operations, and for each whether it is known to have happened."""
+    """Return the judged operations, and whether each is known to have happened."""
     found = operations(entries, "replicated", {}, WENT, ADDRESSES, None)
     return [(op.caller, op.known) for op in found]
 
@@ -432,7 +433,7 @@ FIRST, BOTH, LAST = (1, (b"a", b"b", b"c")), (2, (b"a", b"b")), (3, (b"a",))
 
 
 def line_of_a(*, b_has_both_at: float) -> Went:
-    """A goes on at 1.0 without C, and at 2.0 without B, to which the view of 1.0 comes late or never."""
+    """A goes on at 1.0 without C, and at 2.0 without B; the view of 1.0 comes late to B or never."""
     clock = [0.0]
     places = Places(lambda: clock[0])
     a, b, _ = (places.join(n, n.lower().encode(), *FIRST) for n in "ABC")
@@ -459,8 +460,8 @@ def test_a_member_that_had_the_last_view_with_it_in_time_was_left_out_of_that_on
 def test_seed_480_a_member_that_had_the_last_view_with_it_too_late_was_left_out_of_the_one_before() -> (
     None
 ):
-    """D was cut off from its coordinator while that went on twice, first with D, then without it. The view with D reached it
-    when the cut healed. D's reads from its old copy meanwhile were judged."""
+    """D was cut off from its coordinator, which installed two views meanwhile: the first with D, the second without D.
+    The view with D reached it when the cut healed. D's reads from its old copy meanwhile were judged."""
     left = {(b"c", FIRST): 1.0, (b"b", FIRST): 2.0, (b"b", BOTH): 2.0}
     assert line_of_a(b_has_both_at=40.0).left == left
 

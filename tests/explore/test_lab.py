@@ -1,4 +1,5 @@
-"""The lab: a planted fault is found in each back end, made smaller, written and played again; the pool; the shrinker."""
+"""The lab: each back end finds a planted fault, makes it smaller, writes it and plays it again; the pool; the
+shrinker."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def plant_in_caches(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_in_discovery(patch: pytest.MonkeyPatch) -> None:
-    """A member that searches gets no answer."""
+    """A searching member gets no answer."""
     patch.setattr(Discovery, "respond", lambda self, dest, members: None)
 
 
@@ -206,7 +207,8 @@ if __name__ == "__main__":
 def test_an_interrupt_ends_processes_of_which_one_was_killed_while_it_sent_its_result(
     tmp_path: Path,
 ) -> None:
-    """The pool waited for the other half of that result for ever, so ``drill --seeds`` hung after a SIGTERM to all."""
+    """The pool waited for the other half of that result for ever, so ``drill --seeds`` did not end after a SIGTERM
+    to all its processes."""
     script = tmp_path / "script.py"
     script.write_text(KILLED_WHILE_IT_SENDS)
     command = subprocess.Popen(

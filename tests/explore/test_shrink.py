@@ -1,4 +1,5 @@
-"""Schedules that fail are made smaller and still fail; each planted fault is found by its check."""
+"""Schedules that fail are made smaller and still fail; each planted fault is found by the check
+that is meant for it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def shrink(schedule: Schedule, outcome: RunOutcome, player: Player, runs: int = 
 
 
 def fails_with(*kinds: str, runs: list[int]) -> Player:
-    """Return a player that fails while there are steps of all these kinds."""
+    """Return a player that fails as long as the schedule has steps of all these kinds."""
 
     def player(schedule: Schedule) -> RunOutcome:
         runs.append(1)

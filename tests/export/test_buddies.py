@@ -1,4 +1,4 @@
-"""A cache with buddies is written through its members' ports. Reading: test_parts, following: test_owners."""
+"""A cache with buddies is written through its members' ports. test_parts tests reading; test_owners tests following."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_a_place_that_is_in_no_owners_log_is_refused_with_the_reason() -> 
 async def test_a_commit_that_is_begun_again_leaves_out_only_own_rows(
     stored: bool,
 ) -> None:
-    """Nodes of other owners may have changed or gone by now, even if this member's store has an old row."""
+    """Other owners may have changed or removed their nodes by now, even if this member's store has an old row."""
     async with group() as g:
         if stored:
             g.stores["A"] = FaultyStore()

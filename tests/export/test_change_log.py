@@ -16,7 +16,7 @@ from jgroups_py.export.messages import Offset
 
 Batch = tuple[str, int]
 batches = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=40)
-"""(origin, how many nodes changed)."""
+"""The origin, and the number of changed nodes."""
 
 
 def changes(count: int) -> tuple[NodeChange, ...]:
@@ -56,7 +56,7 @@ def test_steps_of_a_few_changes_tell_every_batch_once_in_order(
 def test_a_place_is_found_in_another_members_log_or_it_is_trimmed(
     given: list[Batch], at: int, kept: int
 ) -> None:
-    """The other log has another name and has forgotten its beginning."""
+    """The other log has another name and no longer has its beginning."""
     at = min(at, len(given))
     whole = filled(given)
     offset = whole.after(whole.first_offset(), None)[0]

@@ -20,7 +20,7 @@ from jgroups_py.testing.authority import CertificateAuthority
 def test_the_export_command_makes_a_token_says_where_it_listens_and_ends_when_told(
     tmp_path: Path,
 ) -> None:
-    """The port has TLS, which a client then needs, too."""
+    """The port has TLS, so its clients need TLS, too."""
     authority = CertificateAuthority(tmp_path)
     files = authority.issue("port")
     tls = ["--tls-certificate", files.certificate, "--tls-key", files.key, "--tls-ca", authority.ca]

@@ -1,4 +1,4 @@
-"""The export port with TLS: it admits the right clients, and an attacker in between cannot pass proofs on."""
+"""The export port with TLS: it admits the right clients, and a man in the middle cannot pass on proofs."""
 
 from __future__ import annotations
 
@@ -82,10 +82,12 @@ async def test_a_client_without_our_certificate_is_turned_away_by_name(
     async with encrypted(ours, hello_timeout=1.0) as port:
         with pytest.raises(NotTrusted, match="self-signed certificate"):
             await in_thread(ExportClient, port.address, ExportAccess(TOKEN, foreign))
-        trusting = replace(foreign, ca=ours.ca)  # it trusts the port, which does not trust it
+        trusting = replace(
+            foreign, ca=ours.ca
+        )  # the client trusts the port, but the port does not trust the client
         with pytest.raises(ExportError, match=r"closed the connection|alert|reset"):
             await in_thread(ExportClient, port.address, ExportAccess(TOKEN, trusting))
-        with pytest.raises(NoMember):  # in clear
+        with pytest.raises(NoMember):  # without TLS
             await in_thread(ExportClient, port.address, TOKEN)
         await in_thread(speak_nonsense, port.address)
         with trio.fail_after(5):
@@ -121,7 +123,7 @@ async def test_a_port_without_tls_is_not_spoken_to(theirs: TlsSettings) -> None:
 async def test_an_attacker_in_between_with_a_trusted_certificate_cannot_pass_proofs_on(
     ours: TlsSettings, theirs: TlsSettings, authority: CertificateAuthority
 ) -> None:
-    """The attacker in between speaks TLS with both, copies all bytes, and knows no token."""
+    """The man in the middle speaks TLS with both, copies all bytes, and knows no token."""
     middle = load(authority.settings("middle"))
 
     async def between(client: trio.SocketStream) -> None:
@@ -149,7 +151,7 @@ async def test_an_attacker_in_between_with_a_trusted_certificate_cannot_pass_pro
         nursery.cancel_scope.cancel()
 
 
-async def test_a_renewed_certificate_is_used_and_an_end_is_told(
+async def test_a_renewed_certificate_is_used_and_an_end_is_reported(
     authority: CertificateAuthority,
     theirs: TlsSettings,
     monkeypatch: pytest.MonkeyPatch,

@@ -131,7 +131,7 @@ async def test_sixty_four_silent_connections_do_not_lock_the_port() -> None:
 
         with ExitStack() as stack:
             await in_thread(crowd, stack)
-            while True:  # a machine that is busy for a second may need another try
+            while True:  # on a machine that is busy for a second another try may be necessary
                 with suppress(NoMember):
                     async with client_of(port) as client:
                         assert (await in_thread(client.describe)).kind == "tree"

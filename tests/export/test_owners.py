@@ -1,4 +1,4 @@
-"""A cache with buddies is followed at all its members: each change comes once, even after losses."""
+"""A follower reads all members of a cache with buddies: each change comes once, even after losses."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_places_are_numbers_and_those_that_wrote_nothing_have_no_entry() -> None
     assert log.after(at(A, 1), None) == (at(A, 8), 3)
     assert log.after(at(A, 1), 2) == (at(A, 5), 2)
     assert log.after(at(A, 3), 1) == (at(A, 5), 1)
-    here.told = 0  # the smaller side of a partition promises no new changes, and takes none back
+    here.told = 0  # the smaller side of a partition confirms no new changes, and undoes none
     assert found.places()[bytes(A).hex()].end == 5
 
 
@@ -148,7 +148,7 @@ def test_a_holder_that_missed_entries_begins_anew() -> None:
     found, _ = logs()
     found.begins(B, 0, 0)
     found.logged(B, 1, change(1))
-    found.begins(B, 7, 1)  # nothing was written since
+    found.begins(B, 7, 1)  # no member has written since
     found.logged(B, 8, change(2))
     assert numbers(found.log_of(bytes(B).hex()), 0, 8) == [1, 8]
     found.begins(B, 20, 15)
@@ -183,7 +183,7 @@ def test_owners_that_are_gone_are_forgotten_first() -> None:
     few.begins(B, 0, 0)
     few.logged(B, 1, change(1))
     few.begins(C, 0, 0)
-    few.logged(B, 2, change(2))  # it is one whose buddy this member is
+    few.logged(B, 2, change(2))  # this member is its owner's buddy
     place = few.places()[bytes(B).hex()]
     assert (place.floor, place.have) == (1, 2) and bytes(C).hex() not in few.places()
     assert numbers(few.log_of(bytes(B).hex()), 1, 2) == [2]
@@ -203,7 +203,7 @@ def test_a_target_bounds_each_owner_and_nothing_goes_back() -> None:
 
 
 class Exported:
-    """A port at each of the members that run."""
+    """A port at each running member."""
 
     def __init__(self, g: Group) -> None:
         self.g = g
@@ -211,7 +211,7 @@ class Exported:
         self._scopes: dict[str, trio.CancelScope] = {}
         self._gone: dict[str, trio.Event] = {}
         self.addresses: list[tuple[str, int]] = []
-        """The addresses of all members so far."""
+        """The addresses of all members until now."""
 
     async def start(self, names: str, buddies: int = 1) -> None:
         await self.g.start(names, settings(buddies))
@@ -248,7 +248,7 @@ async def exported() -> AsyncIterator[Exported]:
 
 
 class Table:
-    """A follower's table: the change of each path with the highest stamp. A change that comes twice fails."""
+    """A follower's table: for each path the change with the highest stamp. A change that comes twice fails."""
 
     def __init__(self, tree: Tree | None = None, offset: Offset = NOTHING) -> None:
         self.rows: dict[str, tuple[str, dict[str, bytes] | None]] = {
@@ -393,7 +393,7 @@ async def test_a_snapshot_and_later_changes_give_the_present_state() -> None:
 
 
 async def test_members_are_replaced_one_by_one_and_a_reader_that_keeps_up_loses_nothing() -> None:
-    """No member at the end has ever known the first one."""
+    """No member at the end was ever in a view with the first one."""
     async with exported() as e:
         await e.start("AB")
         table = Table()
@@ -508,7 +508,7 @@ def test_a_part_counts_when_all_buddies_have_its_content() -> None:
 def test_no_more_of_a_dead_owner_is_read_than_was_adopted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Later entries of a holder were never acknowledged, and are lost."""
+    """A holder's later entries were never acknowledged, and are lost."""
     place = LogPlace(floor=0, have=9, end=-1)
 
     class Fake:
@@ -544,7 +544,7 @@ def test_no_more_of_a_dead_owner_is_read_than_was_adopted(
 def test_changes_that_one_member_trimmed_are_read_at_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No change is skipped silently; changes that no member has any more are reported."""
+    """No change is skipped silently; changes that all members have forgotten are reported."""
     floors = {1: 6, 2: 0}
 
     class Fake:

@@ -1,4 +1,4 @@
-"""A cache with buddies is read at all its members: each node once, even if nodes move meanwhile."""
+"""All members of a cache with buddies are read: each node comes once, even if nodes move meanwhile."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def moved_to(cache: TreeCache, path: str) -> None:
     await cache.get(path, "v", gravitation=True)
 
 
-# --- what is read
+# --- contents of parts
 
 
 async def test_the_parts_together_have_all_owned_nodes() -> None:
@@ -109,7 +109,8 @@ async def test_the_parts_together_have_all_owned_nodes() -> None:
 async def test_each_node_once_while_nodes_are_written_and_move(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All members take nodes from each other, in bursts, also while parts are opened: then they must be opened again."""
+    """All members take nodes from each other in bursts, also while parts are opened: then the parts must be opened
+    again."""
     async with group() as g:
         caches = await joined(g, "ABC")
         for number, path in enumerate(PATHS):
@@ -118,7 +119,7 @@ async def test_each_node_once_while_nodes_are_written_and_move(
 
         async def burst(cache: TreeCache) -> None:
             for path in choose.sample(PATHS, 2):
-                await cache.put(path, "v", 1)  # comes here, if it is elsewhere
+                await cache.put(path, "v", 1)  # the node comes here, if it is elsewhere
 
         async def traffic(cache: TreeCache) -> None:
             while True:
@@ -150,7 +151,7 @@ async def test_each_node_once_while_nodes_are_written_and_move(
 async def test_whenever_members_say_that_nothing_moved_each_node_is_in_one_part(
     autojump_clock: Any,
 ) -> None:
-    """Parts are frozen at different moments in all orders, among gravitation, removals, crashes and joins."""
+    """Parts are frozen at different times in all orders, during gravitation, removals, crashes and joins."""
     async with group() as g:
         await joined(g, "ABCD")
         choose = random.Random(11)
@@ -258,11 +259,11 @@ async def _leave_and_come_back(
     nursery.start_soon(traffic, "D")
 
 
-# --- what happens while parts are opened
+# --- events while parts are opened
 
 
 class Between:
-    """An event after the opening of the first member's part, a given number of times."""
+    """An event after the opening of the first member's part. It happens a given number of times."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, first: str, step: Step, times: int = 1
@@ -287,7 +288,7 @@ class Between:
 async def test_a_node_that_moves_between_two_parts_is_seen(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the check /x would be in no part or in two parts. A write alone is no reason to try again."""
+    """Without the check /x would be in no part or in two parts. A write alone does not make the reader try again."""
     async with group() as g:
         a, b, _ = caches = await joined(g, "ABC")
         await (b if what == "comes" else a).put("/x", "v", 1)
@@ -407,7 +408,7 @@ async def test_parts_that_never_hold_still_are_an_error_that_says_why(
 
 
 async def test_members_of_two_groups_are_no_cache() -> None:
-    """Two sides of a partition are two groups, too."""
+    """The two sides of a partition are two groups, too."""
     async with group() as g, group() as h:
         (a,) = await joined(g, "A")
         (b,) = await joined(h, "B")

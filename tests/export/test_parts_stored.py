@@ -1,4 +1,5 @@
-"""Parts of members that have a store each: their own nodes, in memory or not; no nodes of others, no old values."""
+"""Parts of members with a store each: they have the member's own nodes, in memory or not, but no nodes of others
+and no old values."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ async def started(
 
 
 async def read(frozen: Frozen) -> list[tuple[str, dict[str, bytes]]]:
-    """Read all rows, then close it."""
+    """Read all rows of a snapshot, then close it."""
     found = [
         (str(path), dict(node.attributes))
         async for page in frozen.pages(0, 10**9, 7)
@@ -91,7 +92,7 @@ def passive(cache: TreeCache) -> int:
 
 
 async def whole(members: Sequence[Address], *under: str) -> dict[str, dict[str, bytes]]:
-    """Return a snapshot: each node once."""
+    """Return a snapshot in which each node occurs once."""
     found = await opened(members, *under)
     rows = await in_thread(rows_of, found.pictures)
     await in_thread(close_all, found.pictures, TOKEN)
@@ -99,7 +100,7 @@ async def whole(members: Sequence[Address], *under: str) -> dict[str, dict[str, 
     return dict(rows)
 
 
-# --- what is read
+# --- contents of parts
 
 
 @BOTH
@@ -117,7 +118,7 @@ async def test_the_parts_have_own_nodes_in_memory_and_in_stores(
             assert await whole(addresses(ports)) == want
             less = await whole(addresses(ports), "/n/0", "/other", "/n/28", "/_buddy_backup_")
             assert sorted(less) == ["/n/0", "/n/28", "/other/x", "/other/y"]
-            # C takes nodes that were in A's store; B removes some that were in its own.
+            # C takes nodes from A's store; B removes some from its own store.
             for path in ("/n/0", "/n/2"):
                 await moved_to(c, path)
                 await c.put(path, "v", "C's")
@@ -131,8 +132,8 @@ async def test_the_parts_have_own_nodes_in_memory_and_in_stores(
 
 
 @pytest.mark.seed("B40")
-async def test_rows_that_stay_in_the_store_of_a_former_owner_are_not_told() -> None:
-    """Nor nodes that a call is just using."""
+async def test_rows_that_stay_in_the_store_of_a_former_owner_are_not_reported() -> None:
+    """Nodes that a call is using are not in it, either."""
     async with group() as g:
         a, b = caches = await started(g, "AB", passivation=False, remove_on_find=False)
         for path in ("/x", "/y"):
@@ -149,7 +150,9 @@ async def test_rows_that_stay_in_the_store_of_a_former_owner_are_not_told() -> N
         b.buddies.machine.log.stable = lambda path: False  # type: ignore[method-assign]  # it grants nothing
 
         async def write() -> None:
-            async with a.batch() as batch:  # A's old rows are loaded, B's nodes are waited for
+            async with (
+                a.batch() as batch
+            ):  # A's old rows are loaded, and the reader waits for B's nodes
                 batch.put("/x", "w", 3)
                 batch.put("/y", "w", 3)
 
@@ -167,7 +170,7 @@ async def test_rows_that_stay_in_the_store_of_a_former_owner_are_not_told() -> N
 async def test_each_node_once_and_as_it_was_while_nodes_leave_memory_come_back_and_move(
     seed: int, autojump_clock: Any
 ) -> None:
-    """Counters that all members raise; parts are frozen in all orders, also while members crash and join."""
+    """All members increment counters; parts are frozen in all orders, also while members crash and join."""
     choose = random.Random(seed)
     done, begun = Counter[str](), Counter[str]()
 
@@ -182,7 +185,7 @@ async def test_each_node_once_and_as_it_was_while_nodes_leave_memory_come_back_a
                 done[path] += 1
                 await (cache.put(at, "v", 1) if choose.random() < 0.5 else cache.remove_node(at))
             except CacheError:
-                pass  # another call was faster, or a view changed
+                pass  # another call came first, or a view changed
             await trio.sleep(choose.choice((0.005, 0.02, 0.05)))
 
     said: Counter[str] = Counter()
@@ -199,7 +202,7 @@ async def test_each_node_once_and_as_it_was_while_nodes_leave_memory_come_back_a
         for source in sources:
             try:
                 parts.append(await part_of(source))
-            except StoreError:  # its member has gone
+            except StoreError:  # the counter's member has left
                 assert source._cache not in g.caches.values()
                 return
             await trio.sleep(choose.choice((0.0, 0.0, 0.002)))
@@ -264,7 +267,7 @@ async def test_each_node_once_and_as_it_was_while_nodes_leave_memory_come_back_a
 
 
 class Held(FaultyStore):
-    """A store whose next picture waits for the test, before rows are copied or after."""
+    """A store whose next snapshot waits for the test, before or after rows are copied."""
 
     def __init__(self, late: bool) -> None:
         super().__init__()
@@ -280,7 +283,7 @@ class Held(FaultyStore):
 
 @pytest.mark.parametrize("late", [False, True], ids=["before the rows", "after the rows"])
 async def test_changes_while_the_rows_are_taken(late: bool) -> None:
-    """Each node is reported with its value at the look at memory, wherever it was and is."""
+    """Each node is reported with its value at the time when memory was read, wherever it was and is."""
     async with group() as g:
         store = g.stores["A"] = Held(late)
         g.stores["B"] = FaultyStore()
@@ -378,7 +381,7 @@ async def test_a_snapshot_and_the_changes_since_are_the_next_snapshot() -> None:
             assert table.changes > 3 and sum(map(passive, caches)) > 5
 
 
-# --- what happens while parts are opened
+# --- events while parts are opened
 
 
 @pytest.mark.parametrize(
@@ -387,7 +390,7 @@ async def test_a_snapshot_and_the_changes_since_are_the_next_snapshot() -> None:
 async def test_a_stored_node_that_moves_between_two_parts_is_seen(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Leaving memory and coming back is no move."""
+    """A node that leaves memory and comes back has not moved."""
     async with group() as g:
         a, b, _ = caches = await started(g, "ABC")
         owner = b if what == "comes" else a
@@ -425,7 +428,7 @@ async def test_a_stored_node_that_moves_between_two_parts_is_seen(
 
 
 def key(path: str) -> str:
-    """Return the key as text of SQL."""
+    """Return the key as an SQL literal."""
     return f"x'{(path[1:] + '/').replace('/', chr(0)).encode().hex()}'"
 
 
@@ -466,7 +469,7 @@ async def test_rows_that_are_damaged_or_gone_and_a_store_that_fails_are_errors(
             change("ALTER TABLE away RENAME TO node")
 
 
-# --- rows that nobody owns
+# --- rows without an owner
 
 
 def kept(**more: Any) -> CacheSettings:
@@ -515,7 +518,7 @@ async def test_rows_that_nobody_owns_after_a_restart_of_all_are_named_until_they
 
 
 async def test_old_rows_of_nodes_that_others_own_are_not_reported(tmp_path: Path) -> None:
-    """They are not reported when their owners remove them later, either. The owner is asked for once."""
+    """They are not reported when their owners remove them later, either. The owner is asked once."""
     async with group() as g:
         g.stores["A"] = SqliteStore(tmp_path / "A.db", durable=False)
         g.stores["B"] = FaultyStore()
@@ -550,12 +553,12 @@ async def test_old_rows_of_nodes_that_others_own_are_not_reported(tmp_path: Path
 async def test_each_node_of_a_shared_store_is_told_once_while_nodes_are_made_and_removed(
     autojump_clock: Any,
 ) -> None:
-    """A row whose node is just removed, or made, has no owner for a moment."""
+    """A row has no owner for a moment while its node is being removed or made."""
     choose = random.Random(3)
 
     class Shared(FaultyStore):
         async def aclose(self) -> None:
-            pass  # others have it open
+            pass  # others still have it open
 
     async with group() as g:
         store = Shared()
@@ -593,7 +596,7 @@ async def test_each_node_of_a_shared_store_is_told_once_while_nodes_are_made_and
                 for cache in caches:
                     old = cache.old_rows
                     assert old is not None
-                    old._none.clear()  # each look is a first one
+                    old._none.clear()  # each check is the first one for its row
             nursery.cancel_scope.cancel()
 
 

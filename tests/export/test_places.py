@@ -1,4 +1,4 @@
-"""A reader that goes on at another member: the member that has its place, and the error when none has."""
+"""A reader goes on at another member: one that has the reader's place. It gets an error when none has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.sockets
 ASYNC = CacheSettings(cache_mode="REPL_ASYNC", stack="sim.xml", cluster_name="test")
 QUICK = ExportLimits(behind_wait=0.3)
 QUICKER = {"40s": "1s", "8s": "0.3s", "1.5s": "0.3s"}
-"""A member that falls silent is noticed sooner."""
+"""Silent members are noticed sooner."""
 NOBODY = ("127.0.0.1", 1)
 
 
@@ -74,7 +74,7 @@ async def test_the_first_member_that_has_the_place_is_used() -> None:
 
 
 async def test_a_change_that_nobody_else_got_is_said_to_be_lost(tmp_path: Path) -> None:
-    """The coordinator reports ordered changes to a reader before the others have them, and goes."""
+    """The coordinator reports ordered changes to a reader before the others have them, and leaves."""
     async with group() as g:
         g.network = network = SplitNetwork()
         text = (resources.files("jgroups_py.stacks") / "sim.xml").read_text()
@@ -120,7 +120,7 @@ async def test_a_change_that_nobody_else_got_is_said_to_be_lost(tmp_path: Path) 
 
 
 async def test_a_reader_outlives_members_that_nobody_knows_any_more() -> None:
-    """All members are replaced, one after the other; the newest member knows where the reader is."""
+    """All members are replaced, one after the other; the newest member has the reader's place."""
     async with group() as g:
         stays, before = await g.start("ZM", ASYNC)
         told: list[str] = []

@@ -50,7 +50,7 @@ from jgroups_py.export.source import RowWrite
 
 pytestmark = pytest.mark.sockets
 
-# --- who may come
+# --- admission of clients
 
 
 async def test_a_client_without_the_token_is_refused_and_learns_nothing() -> None:
@@ -65,7 +65,7 @@ async def test_a_client_without_the_token_is_refused_and_learns_nothing() -> Non
 
 
 async def test_a_port_that_does_not_know_the_token_is_found_out() -> None:
-    """Another server that listens there must get no rows."""
+    """Another server that listens there must not get rows."""
     from jgroups_py.export.messages import VERSION, Challenge, Welcome, written
 
     async def pretend(stream: trio.SocketStream) -> None:
@@ -97,13 +97,15 @@ async def test_garbage_is_answered_and_hurts_nobody() -> None:
         for header, body in ((5000, 0), (100, 1)):  # few bytes are kept for strangers
             assert b"too long" in await in_thread(throw, struct.pack(">II", header, body))
         assert b"not a hello" in await in_thread(throw, b"\0\0\0\4\0\0\0\0abcd")
-        assert b"problem" not in await in_thread(throw, b"\0\0")  # says no more: let go
+        assert b"problem" not in await in_thread(
+            throw, b"\0\0"
+        )  # it sends nothing more: the port disconnects it
         async with client_of(port) as client:
             assert (await in_thread(client.describe)).kind == "tree"
         assert await cache.exists("/a") is False
 
 
-async def test_clients_beyond_the_limit_are_told() -> None:
+async def test_clients_beyond_the_limit_are_reported() -> None:
     async with exported(connections_max=2) as (_, port), client_of(port), client_of(port):
         with pytest.raises(Busy, match="connections_max"):
             await in_thread(ExportClient, port.address, TOKEN)
@@ -152,7 +154,8 @@ async def test_maps_have_names_and_kinds() -> None:
 
 
 async def test_a_snapshot_under_traffic_is_the_state_at_its_place_in_the_log() -> None:
-    """It is read piece by piece during changes; the log, played up to the snapshot's place, gives the same."""
+    """The snapshot is read piece by piece during changes; the log, applied up to the snapshot's place,
+    gives the same contents."""
     async with exported(frame_rows=7) as (cache, port), client_of(port) as client:
         begin = (await in_thread(lambda: client.find_offset("cache", earliest=True))).offset
         stop = trio.Event()
@@ -270,7 +273,7 @@ async def test_only_the_attempts_that_are_named_are_written_once() -> None:
         assert port._staging["cache"].size == 0
 
 
-async def test_an_aborted_job_and_one_that_is_not_here_are_told() -> None:
+async def test_an_aborted_job_and_one_that_is_not_here_are_reported() -> None:
     async with exported() as (cache, port), client_of(port) as client:
         await in_thread(stage, client, "j", 0, 0, [write(1)])
         with pytest.raises(UnknownJob, match="task 0, attempt 1"):
@@ -297,7 +300,7 @@ async def test_a_commit_goes_on_without_its_client_and_is_joined() -> None:
 
 @pytest.mark.parametrize("replace", [False, True])
 async def test_equal_rows_are_not_written_again(replace: bool) -> None:
-    """A load is done again at another member, where a part of it has arrived."""
+    """A load is repeated at another member, which has received a part of it before."""
     async with exported() as (cache, port), client_of(port) as client:
         await cache.put_node("/n/1", {"v": 1, "w": 2})
         await cache.put_node("/n/2", {"v": 1})
@@ -338,8 +341,8 @@ async def test_a_marked_batch_is_written_once(atomic: int) -> None:
 
 @pytest.mark.parametrize("memory", [1_000_000, 0])
 async def test_a_write_that_fails_says_so_and_may_be_tried_again(memory: int) -> None:
-    """The error comes at once where rows are prepared in memory, else when they are written. No row of the failed write
-    is kept."""
+    """The error comes at once where rows are prepared in memory, otherwise when they are written. No row of the failed
+    write is kept."""
     async with exported(stage_memory=memory) as (cache, port), client_of(port) as client:
         for number, (key, data, match) in enumerate(
             (
@@ -367,7 +370,7 @@ async def test_a_write_that_fails_says_so_and_may_be_tried_again(memory: int) ->
 
 
 async def test_an_attempt_that_lacks_a_frame_is_never_complete() -> None:
-    """Later frames do not replace one that could not be taken."""
+    """Later frames do not replace a frame that was refused."""
     async with exported() as (cache, port), client_of(port) as client:
         for key, last in (("no path", False), ("/n/1", True)):
             sizes, body = pack(WRITES, [[key], [False], [node_bytes(Node({}))]])
@@ -384,7 +387,7 @@ async def test_an_attempt_that_lacks_a_frame_is_never_complete() -> None:
 
 
 async def test_rows_that_are_too_much_for_memory_wait_in_a_file() -> None:
-    """Frames of one task are taken in their order, even where a later one would fit first."""
+    """Frames of one task are accepted in their order, even where a later one would fit first."""
     big, small = (write(n, bytes([0xC5, 3, 0xE8]) + bytes(1000)) for n in (1, 2)), (write(3),)
     async with exported(stage_memory=1500) as (cache, port), client_of(port) as client:
         first, second = ([row] for row in big)
@@ -412,7 +415,7 @@ async def test_removals_replacement_and_staging_limits() -> None:
         parts = [await in_thread(stage, client, "k", 0, 0, [write(1)])]
         await in_thread(lambda: commit(client, "k", parts, replace=True))
         assert tree_of(cache) == {"/n/1": {"v": b"\x01"}}
-        # Jobs that are done make room, the oldest first; those under way do not.
+        # Finished jobs make room, the oldest first; running jobs do not.
         await in_thread(stage, client, "l", 0, 0, [write(1)])
         with pytest.raises(UnknownJob):
             await in_thread(commit, client, "j", parts)
@@ -424,7 +427,7 @@ async def test_removals_replacement_and_staging_limits() -> None:
             await in_thread(lambda: [stage(client, "j", n, 0, [write(1)] * 20) for n in range(9)])
 
 
-# --- more than one member
+# --- several members
 
 
 async def test_a_reader_goes_on_at_another_member() -> None:
@@ -448,7 +451,7 @@ async def test_a_reader_goes_on_at_another_member() -> None:
         ):
             for cache in (a, b):  # a slow join
                 await cache.wait_members(2, timeout=20)
-            for member_of_two in (a, b):  # if they were two groups that merged, that is over now
+            for member_of_two in (a, b):  # if two groups existed that merged, the merge is over now
                 await member_of_two.put("/settled", "k", 1)
             opened = await in_thread(client_b.open_snapshot, "cache")
             tree = await in_thread(state_of, client_b, opened.id)
@@ -478,7 +481,7 @@ async def test_a_reader_goes_on_at_another_member() -> None:
             assert tree_of(a) == tree_of(b) and "/n/49" in tree_of(a)
             assert Fqn(("n", "49")) in a.tree.container.nodes()
             old = (await in_thread(client_b.find_offset, "cache")).offset
-            b.tree.apply((), local=False)  # as when groups merge: another side's tree, no origin
+            b.tree.apply((), local=False)  # like a merge: the tree of another side, no origin
             with pytest.raises(Trimmed):
                 await in_thread(changes_of, client_b, end, old)
             assert await in_thread(changes_of, client_b, old, old) == []

@@ -1,4 +1,4 @@
-"""A user's store whose pictures raise: the client gets an error, and the port goes on."""
+"""A user's store whose snapshots raise: the client gets an error, and the port goes on."""
 
 from __future__ import annotations
 

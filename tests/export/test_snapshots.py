@@ -1,4 +1,4 @@
-"""Snapshots are bounded, those that are being opened included."""
+"""Snapshots are limited, including those that are being opened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jgroups_py.export.source import Frozen
 
 
 class Slow:
-    """A source whose snapshots are ready when ``go`` is set, unless its store ``fails``."""
+    """A source whose snapshots are ready when ``go`` is set, or whose store ``fails``."""
 
     def __init__(self) -> None:
         self.go = trio.Event()

@@ -1,4 +1,4 @@
-"""Caches of which a part is not in memory: it is in a store, or was evicted and is gone."""
+"""Caches with nodes that are not in memory: they are in a store, or were evicted and are lost."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ async def whole(cache: TreeCache) -> Tree:
 
 @pytest.mark.parametrize("passivation", [True, False])
 async def test_a_snapshot_has_the_store_of_one_moment(tmp_path: Path, passivation: bool) -> None:
-    """It is read piece by piece while nodes are written, removed, loaded and evicted; the log gives the same."""
+    """The snapshot is read piece by piece while nodes are written, removed, loaded and evicted; the log gives
+    the same contents."""
     async with stored(tmp_path, passivation, frame_rows=7) as (cache, _, client):
         begin = (await in_thread(lambda: client.find_offset("cache", earliest=True))).offset
         for number in range(200):
@@ -201,7 +202,7 @@ async def test_a_store_that_cannot_be_read_says_so(
 
 
 async def test_a_node_evicted_without_a_store_is_told_as_removed() -> None:
-    """A follower has the contents of the cache, also when memory was full."""
+    """A follower has the contents of the cache, even after memory was full."""
     async with (
         open_tree_cache("local.xml", properties={"cache.max_nodes": "20"}) as cache,
         open_export(cache, token=TOKEN) as port,

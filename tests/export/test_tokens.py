@@ -85,7 +85,7 @@ async def test_a_token_of_one_cache_learns_nothing_of_the_other() -> None:
 
         def tries() -> None:
             with client_with(port, TOKEN) as other, client_with(port, USERS) as client:
-                assert client.describe().map == "users"  # the only one for it
+                assert client.describe().map == "users"  # the only token for it
                 with pytest.raises(UnknownMap, match="say which map: orders, users"):
                     other.describe()
                 theirs = other.open_snapshot("orders").id
@@ -121,7 +121,7 @@ async def test_tokens_rotate_while_clients_are_connected(
         client = await in_thread(client_with, port, "former-token-of-all")
         write_private(file, b"token=former-token-of-all\ntoken=newer-token-of-all rights=read\n")
         await connected(port, "newer-token-of-all")
-        assert (await in_thread(client.describe)).map == "cache"  # both are good
+        assert (await in_thread(client.describe)).map == "cache"  # both tokens are valid
         write_private(file, b"token=oops\n")
         with trio.fail_after(5):
             while "goes on with what it had" not in caplog.text:  # noqa: ASYNC110 - a file's reader tells nobody
@@ -145,7 +145,7 @@ def doorway_of(port: ExportPort) -> doorway.ExportDoorway:
 
 
 async def connected(port: ExportPort, token: str) -> None:
-    """Wait until a client with the token is let in."""
+    """Wait until a client with the token is admitted."""
     with trio.fail_after(5):
         while True:
             try:

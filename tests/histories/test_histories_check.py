@@ -1,4 +1,4 @@
-"""The check of histories: known ones, and brute force on small ones."""
+"""The check of histories: known histories, and comparison with brute force on small ones."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_return_before_the_call_is_refused() -> None:
 
 
 class Slow(Registers):
-    """A model that does not say which operation may give which value."""
+    """A model that does not know which operations may give which value."""
 
     def gives(self, what: Use) -> None:
         return None
@@ -162,7 +162,7 @@ def test_a_place_that_nobody_will_write_any_more_ends_a_search() -> None:
 
 
 def test_registers_are_searched_apart() -> None:
-    """30 names with 3 writes side by side each: 90 operations, and still few steps."""
+    """30 names with 3 concurrent writes each: 90 operations, but still few steps."""
     history = [
         Operation(f"{name}{i}", Use("write", str(name), i), 0, 9)
         for name in range(30)
@@ -180,7 +180,7 @@ def test_the_explanation_is_the_shortest_beginning_without_reads_that_do_not_mat
     history += [op("Q", "read", 9.2, 9.4, 3)]  # 4 had been written at 9.0
     history += [
         op("R", "read", 40 + i, 40 + i + 0.5, 0) for i in range(5)
-    ]  # and these are wrong, too
+    ]  # these histories are wrong, too
     verdict = check_history(history, Registers())
     assert verdict.linearizable is False
     assert verdict.culprit == op("Q", "read", 9.2, 9.4, 3)
@@ -330,7 +330,7 @@ def test_the_checker_agrees_with_brute_force() -> None:
 
 
 def tree_history(chance: random.Random) -> list[Operation]:
-    """Two callers on a tree; results of a run in some order, now and then one of them wrong."""
+    """Draw two callers on a tree, and the results of a run in some order; now and then one result is wrong."""
     paths = (A, AX, B)
     asks = []
     for number in range(chance.randint(3, 5)):

@@ -1,7 +1,7 @@
-"""A member that gets any bytes lives, stays small, and understands its group.
+"""A member that gets arbitrary bytes stays alive, does not grow, and still works with its group.
 
-A packet here reaches the member's transport, from anybody. Unauthenticated messages can be forged: a forger in a
-member's name can disturb a group (``FORGED``), but cannot end a process or fill its memory.
+Any sender can bring a packet of these tests to the member's transport. Unauthenticated messages can be forged: a
+forger in a member's name can disturb a group (``FORGED``), but cannot end a process or fill its memory.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from jgroups_py.testing.sim import World
 
 STACKS = ("udp.xml", "tcp.xml")
 ALLOWED = 20_000_000
-"""Bytes that a member may hold more than before: strangers' messages, which are limited by number and are short
-here."""
+"""Bytes by which a member may grow: messages of strangers, whose number is limited and which are short here."""
 
 AT_A_TIME = 3
-"""Attacks on one group, one after the other: to make a group takes longer than to strike it."""
+"""One group suffers several attacks in turn: making a group takes longer than an attack."""
 
 
 def tcp_hosts(world: World, member: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Hostile packets that once broke something, one by one."""
+"""Hostile packets that once broke something, each in a test of its own."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_message_of_a_round_whose_payload_is_a_number_is_survived(
     )
     cluster.deliver(member, data)
     Kind = gms_agree_wire.RoundKind
-    has_payload = kind not in (Kind.DONE, Kind.THAW, Kind.ASK, Kind.HAS)  # nobody was asked
+    has_payload = kind not in (Kind.DONE, Kind.THAW, Kind.ASK, Kind.HAS)  # no member was asked
     assert member.statistics()["GMS"]["bad_messages"] == before + has_payload
     cluster.talk()
 
@@ -313,11 +313,12 @@ def test_a_request_for_the_state_with_a_number_behind_a_digest_is_survived() -> 
 
 
 def test_a_dead_member_is_not_brought_back() -> None:
-    """Neither its own old packets nor forged ones bring the dead member back: its old multicasts would come again."""
+    """Neither its own old packets nor forged ones make the dead member a sender again: its old multicasts would be
+    delivered again."""
     cluster = Cluster(6, "udp.xml")
     living = {member.address for member in cluster.members}
     dead = [data for data in cluster.packets if decode_packet(data).src not in living]
-    # Joiners are asked in the name of a random number, so not every stranger in the recording was a member.
+    # Joiners are asked in the name of a random number, so not every unknown sender in the recording was a member.
     (gone,) = {
         packet.src
         for packet in map(decode_packet, dead)

@@ -1,4 +1,4 @@
-"""Messages without a number, of strangers and in the name of members, are refused."""
+"""Messages without a number, sent by strangers or in the name of members, are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages with one byte changed, texts that are no UTF-8 among them, end in the error that their readers declare."""
+"""Messages with one changed byte, including texts that are not UTF-8, end in the error that their readers declare."""
 
 from __future__ import annotations
 

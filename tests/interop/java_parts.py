@@ -1,7 +1,7 @@
-"""Gets a JGroups jar, compiles our Java sources against it, and takes its stack files out: once per run.
+"""Gets a JGroups jar, compiles our Java sources against it, and extracts its stack files: once per run.
 
 No part of JGroups is kept in the repository: the jar comes from Maven's usual places, the stack files are read from it
-when the tests run. Everything lands in ``build/java``.
+when the tests run. All files go to ``build/java``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class JavaParts:
     more: tuple[Path, ...] = ()
     """Other jars that it needs."""
     options: tuple[str, ...] = ()
-    """More options of the JVM."""
+    """Further options of the JVM."""
 
     def command(self) -> list[str]:
         """Return the command line of one member."""
@@ -55,8 +55,7 @@ class JavaParts:
 def java_parts(version: str = VERSION) -> JavaParts:
     """Return the parts for one version.
 
-    Raises:
-        Unavailable: no Java 11 or later, no compiler, or the jar cannot be had.
+    Raises: Unavailable: no Java 11 or later, no compiler, or no jar.
     """
     for tool in ("java", "javac"):
         if shutil.which(tool) is None:
@@ -86,8 +85,7 @@ def with_postgresql(parts: JavaParts) -> JavaParts:
 def with_bouncy_castle(parts: JavaParts) -> JavaParts:
     """Return the parts with the provider that JGroups needs for AES/GCM, behind Java's own: ``provider="BC"`` names it.
 
-    Raises:
-        Unavailable: the jar cannot be had.
+    Raises: Unavailable: the jar cannot be fetched.
     """
     jar = _fetch("org.bouncycastle", "bcprov-jdk18on", BOUNCY_CASTLE)
     file = BUILD / "bouncy-castle.security"

@@ -34,13 +34,13 @@ ALLOWED_LOG = {
 """Java's warnings that are not about our messages: patterns and reasons."""
 
 MEMBERS_MAX = 4
-"""The most members of a group over TCP, for which there are ports and hosts in TCPPING's list."""
+"""The most members of a group over TCP: so many ports and hosts are in TCPPING's list."""
 
 QUICK = {
     "VERIFY_SUSPECT2.timeout": "500",
     "GMS.join_timeout": "1500",
 }
-"""Stock settings made shorter, so that crashes take 1 s instead of 3 s, for all members alike."""
+"""The stock settings with shorter times for all members alike: crashes take 1 s instead of 3 s."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class ProcessMember(Member):
     async def run(
         self, command: list[str], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Run the process, which never survives this task."""
+        """Run the process, which always ends before this task."""
         self.process = await trio.lowlevel.open_process(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -205,8 +205,8 @@ class ProcessMember(Member):
         return result["value"] if "value" in result else f"raised {result['problem']}"
 
     async def counted(self) -> dict[str, list[int]]:
-        """Per "sender *" (multicasts) or "sender 1" (unicasts): messages, bytes, last number, out
-        of order, wrong content."""
+        """Return for "sender *" (multicasts) or "sender 1" (unicasts): messages, bytes, last
+        number, out of order, wrong content."""
         await self.tell("counts")
         return self.counts
 
@@ -230,11 +230,11 @@ class PythonMember(Member):
     def __init__(self, name: str, target: object = None) -> None:
         super().__init__(name)
         self.target = target
-        """The object that calls reach. None: no RPC is open."""
+        """The object that gets calls. None: the member has no RPC."""
         self.faults = FaultFilter()
         self.provided = b""
         self.reading = trio.Event()
-        """Set: the reader takes items. Cleared by assigning a fresh event."""
+        """While it is set, the reader takes items. A fresh event clears it."""
         self.reading.set()
         self._leave = trio.Event()
         self._left = trio.Event()
@@ -308,7 +308,7 @@ class Group:
     attributes: dict[str, str]
     cluster: str = "mixed"
     file: Path | None = None
-    """A stack file that is not in the jar."""
+    """``file``: a stack file that is not in the jar."""
     java_members: list[ProcessMember] = field(default_factory=list)
     python_members: list[PythonMember] = field(default_factory=list)
 
@@ -321,7 +321,7 @@ class Group:
         attributes: Mapping[str, str] | None = None,
         rpc: bool = False,
     ) -> ProcessMember:
-        """Return a Java member on its own copy of the stack."""
+        """Return a Java member with a copy of the stack of its own."""
         member = ProcessMember(name)
         await self.nursery.start(member.run, (parts or self.parts).command())
         self.java_members.append(member)
@@ -344,7 +344,7 @@ class Group:
         target: object = None,
         **options: Any,
     ) -> PythonMember:
-        """Return a Python member on the stack file of the Java jar."""
+        """Return a Python member with the stack file of the Java jar."""
         member = PythonMember(name, target)
         member.faults = options.pop("faults", member.faults)
         await self.nursery.start(
@@ -385,10 +385,9 @@ async def mixed_group(
     allowed: Iterable[str] = (),
     file: Path | None = None,
 ) -> AsyncIterator[Group]:
-    """A group, with checks at its end: Java did not complain about our messages.
+    """A group, with a check at its end: Java did not complain about our messages.
 
-    ``allowed``: patterns of further warnings that belong to what the test does. ``file``: a stack file that is not in
-    the jar.
+    ``allowed``: patterns of further warnings that the test causes. ``file``: a stack file that is not in the jar.
     """
     config = load_stack(str(file or parts.stacks / f"{stack}.xml"))
     diagnostics = {f"{stack.upper()}.diag.enabled": "false"}
@@ -408,6 +407,6 @@ async def mixed_group(
 
 
 def filler(number: int, size: int, seed: int) -> bytes:
-    """Return the payload that Peer.java makes and checks: a number, then bytes that follow from it."""
+    """Return the payload that Peer.java makes and checks: a number, then bytes that depend on it."""
     pattern = bytes((i * 7 + number * 13 + seed) & 255 for i in range(8, 264))
     return (number.to_bytes(8, "big") + pattern * (size // 256 + 1))[:size]

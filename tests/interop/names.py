@@ -1,4 +1,4 @@
-"""Logical names arrive by discovery and may be later than the first view that has the member."""
+"""Logical names arrive with discovery, possibly later than the first view with the member."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import trio
 from jgroups_py import Address, Channel, SiteUUID
 
 WAIT_MAX = 5.0
-"""Seconds. A name that is not known by then is shown as its address, and the test fails on it."""
+"""Seconds. A name that is still unknown after that is shown as an address, and the test fails."""
 
 
 async def names_known(channel: Channel, members: Iterable[Address]) -> None:
-    """Wait until the channel knows the logical names of all ``members``. A SiteUUID carries its own."""
+    """Wait until the channel knows the logical names of all ``members``. A SiteUUID carries its name itself."""
     with trio.move_on_after(WAIT_MAX):
         for member in members:
             if isinstance(member, SiteUUID):

@@ -1,5 +1,5 @@
 """A Python member in a process of its own: lines on standard input become multicasts, and items are printed as
-Peer.java prints them. Ends with its input, or after a time."""
+Peer.java prints them. It ends with its input, or after a time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Java and Python members in one group with ASYM_ENCRYPT: the key passes between them, and a refused member gets
-none."""
+"""Java and Python members in one group with ASYM_ENCRYPT: the key passes between them, and a refused member does
+not get it."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_a_java_member_that_missed_the_view_gets_the_key(
         j = await group.java("J")
         q = await group.python_process("Q")
         await agree(p, j, q)
-        j.kill(signal.SIGSTOP)  # shorter than the others wait
+        j.kill(signal.SIGSTOP)  # shorter than the time that the others wait
         q.kill()
         await p.until_view("J", "P", seconds=30)
         j.kill(signal.SIGCONT)

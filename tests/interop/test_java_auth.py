@@ -1,4 +1,4 @@
-"""Java and Python members in one group with AUTH, and those that it keeps out on either side."""
+"""Java and Python members in one group with AUTH; the group refuses other members on either side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remote calls between Python's open_rpc and Java's RpcDispatcher, both ways and to all at once."""
+"""Remote calls between Python's open_rpc and Java's RpcDispatcher, in both directions and to all members at once."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ async def test_calls_in_a_mixed_group_are_answered(parts: JavaParts, stack: str)
         del three["P"]
         assert await j.call("call-all", "-", "P", *words) == three
         assert await j.call("call-all", "P,K", "-", *words) == {"K": "Integer 3", "P": "Integer 3"}
-        # Messages and views still come, in order with each other.
+        # Messages and views still come, in the right order.
         await k.tell("send", "*", "-", "hello")
         await p.until(lambda: p.texts(k) == ["hello"])
 
@@ -197,7 +197,7 @@ class Slow(Target):
 
 
 async def test_a_member_that_is_killed_meanwhile_is_suspected(parts: JavaParts) -> None:
-    """A Python caller learns of the end of a Java member, and a Java caller of that of a Python member."""
+    """A Python caller learns that a Java member has ended, and a Java caller learns that a Python member has ended."""
     async with mixed_group(parts, "udp", allowed=["failed sending graceful close"]) as group:
         j = await group.java("J")  # without RpcDispatcher: it never answers
         p = await group.python("P", target=Slow())

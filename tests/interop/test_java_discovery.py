@@ -107,7 +107,7 @@ async def java_router(parts: JavaParts) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def python_router(parts: JavaParts) -> AsyncIterator[int]:
-    """Ours, and its port."""
+    """Our gossip router, and its port."""
     router = GossipRouter(bind_port=0)
     async with trio.open_nursery() as nursery:
         _, port = await nursery.start(partial(run_router, router))

@@ -1,4 +1,4 @@
-"""Java and Python members in one group with SYM_ENCRYPT, whose key is in one keystore that keytool made."""
+"""Java and Python members in one group with SYM_ENCRYPT, with one keystore that keytool made."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_both_kinds_join_and_take_over_from_a_killed_coordinator(
 async def test_with_gcm_java_reads_runs_of_python_and_the_other_way_round(
     parts: JavaParts, tmp_path: Path
 ) -> None:
-    """The IVs of a Python member's run follow each other, and each message of Java has one of its own."""
+    """The IVs of a Python member's run are consecutive, and each message of Java has its own IV."""
     try:
         parts = with_bouncy_castle(parts)
     except Unavailable as problem:

@@ -24,7 +24,7 @@ async def test_a_state_comes_from_java(parts: JavaParts, stack: str, size: int) 
         java = await group.java("J")
         await java.tell("provide", size, 5)
         expected = (size, zlib.crc32(filler(0, size, 5)))
-        # On joining, and later on request, with messages around it.
+        # Members get the state when they join, and later on request, among messages.
         joined = await group.python("P", get_state=True)
         await joined.until(lambda: joined.states == [expected])
         later = await group.python("Q")
@@ -66,7 +66,7 @@ async def test_more_than_credits_from_java(parts: JavaParts, stack: str, multica
     async with mixed_group(parts, stack) as group:
         java = await group.java("J")
         python = await group.python("P")
-        python.reading = trio.Event()  # takes the present messages, then no more
+        python.reading = trio.Event()  # it reads the present messages, then stops reading
         await java.tell("quiet", "on")
         await java.start("bulk", "*" if multicast else "P", "-", COUNT, SIZE, 7)
         await trio.sleep(1)
@@ -82,7 +82,7 @@ async def test_more_than_credits_from_java(parts: JavaParts, stack: str, multica
 @STACKS
 @pytest.mark.parametrize("multicast", [True, False])
 async def test_more_than_credits_from_python(parts: JavaParts, stack: str, multicast: bool) -> None:
-    # Bundles as large as those of our own tcp.xml. The stack is that of the jar.
+    # Bundles as large as those of our own tcp.xml. The stack comes from the jar.
     large = {"TCP.bundler.max_size": "256K"} if stack == "tcp" else {}
     async with mixed_group(parts, stack) as group:
         java = await group.java("J")
@@ -147,7 +147,8 @@ async def test_datagrams_that_python_sends_get_lost(parts: JavaParts) -> None:
             await python.send(text)
             await python.send(text, java)
             await trio.sleep(0.003)
-        # The number of the last one is sent three times only. If all are lost, STABLE tells it after up to two minutes.
+        # The number of the last message is sent three times only. If all three are lost, STABLE reports it after up to
+        # two minutes.
         faults.loss_out = 0.0
         for multicast in (True, False):
             await java.until(lambda c=multicast: len(java.from_(python, multicast=c)) >= 200, 45)
@@ -155,8 +156,8 @@ async def test_datagrams_that_python_sends_get_lost(parts: JavaParts) -> None:
 
 
 async def test_a_java_member_in_a_site_of_python_relays(parts: JavaParts) -> None:
-    """Java ignores RELAY's headers: it gets its site's multicasts, and those of the other site
-    from its relay, before and after the relay has left."""
+    """Java ignores RELAY's headers: it gets its own site's multicasts, and those of the other site
+    from its relay, before and after that relay has left."""
     port = free_block(4)
     bridge = {
         "relay.bridge.port": str(port),

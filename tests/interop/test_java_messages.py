@@ -1,4 +1,4 @@
-"""Java and Python members in one group: joining, messages of all sizes and kinds, both ways."""
+"""Java and Python members in one group: joining, messages of all sizes and kinds, in both directions."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ KINDS = 8  # messages that Peer.java's "kinds" sends
 @STACKS
 @pytest.mark.parametrize("size", [50, 150_000])
 async def test_every_class_of_message_arrives(parts: JavaParts, stack: str, size: int) -> None:
-    """Python hands all of them up as bytes, in order, and leaves decoding to the program."""
+    """Python hands all of them up as bytes, in order; decoding is left to the program."""
     async with mixed_group(parts, stack) as group:
         java = await group.java("J")
         python = await group.python("P")

@@ -1,4 +1,4 @@
-"""A header of a user's own protocol, in Java and in Python members of one group."""
+"""Java and Python members in one group exchange a header of a user's own protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Java and Python members in one group with TLS on TCP: PKCS12 files of both kinds, each coordinator killed, strangers kept out."""
+"""Java and Python members in one group with TLS on TCP: PKCS12 files of both kinds, crashes of each coordinator,
+refused strangers."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from jgroups_py.testing.authority import CertificateAuthority
 pytestmark = [pytest.mark.java, pytest.mark.timeout(90)]
 
 PATIENT = {"GMS.join_timeout": "10000"}
-"""A JVM that meets TLS for the first time on a busy machine needs more than a second for its handshakes. It waits this
-long for the first answer only."""
+"""A JVM that meets TLS for the first time on a busy machine needs more than a second for its handshakes. Members wait
+this long only for the first answer."""
 
 
 def attributes_of(authority: CertificateAuthority, name: str) -> dict[str, str]:
-    """Return the attributes of TLS in a member's stack file, which are alike for both kinds."""
+    """Return the attributes of TLS in a member's stack file, which are the same for Java and Python."""
     issued = authority.issue(name)
     return {
         "TCP.tls.enabled": "true",
@@ -34,7 +35,7 @@ def attributes_of(authority: CertificateAuthority, name: str) -> dict[str, str]:
 
 
 def of_python(authority: CertificateAuthority, name: str) -> dict[str, str]:
-    """Return the same; Java's FD_SOCK2 speaks in clear."""
+    """Return the same attributes; Java's FD_SOCK2 does not use TLS."""
     return {**attributes_of(authority, name), "FD_SOCK2.use_tls": "false"}
 
 

@@ -1,4 +1,5 @@
-"""Members of JGroups' minor version before ours: their number in every packet, and few differences."""
+"""Members of the minor version of JGroups before ours: every packet has their version number, and there are few other
+differences."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ async def talk(group: Group, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("stack", ["udp", "tcp"])
-async def test_the_version_is_told(older_parts: JavaParts, stack: str) -> None:
+async def test_the_version_is_reported(older_parts: JavaParts, stack: str) -> None:
     async with mixed_group(
         older_parts, stack, allowed=["failed sending graceful close", "JGRP000010"]
     ) as group:

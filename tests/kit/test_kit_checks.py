@@ -1,4 +1,4 @@
-"""Each named check finds the fault that was planted for it, in an otherwise sound cluster."""
+"""Each named check finds the fault that was planted for it, in an otherwise correct cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jgroups_py.values.view import View
 
 
 class Sound(Protocol):
-    """A sound protocol. Derived ones break it at the second member, B."""
+    """A correct protocol. Derived classes break it at the second member, B."""
 
     @property
     def mine(self) -> bool:
@@ -87,7 +87,7 @@ class Misattributes(Sound):
 
 
 class Keeps(Sound):
-    """Keeps the credits."""
+    """Does not give credits back."""
 
     def broken(self, batch: Batch) -> None:
         self.pass_up(replace(batch, credits=()))
@@ -103,7 +103,7 @@ class Remembers(Sound):
 
 
 class Hoards(Sound):
-    """Reports more than its settings allow, under a name that is looked at."""
+    """Reports more than its settings allow, under a name that is checked."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
@@ -143,7 +143,7 @@ class Invents(Sound):
 
 
 class Conceals(Sound):
-    """Does not report that the others went on, nor the losses."""
+    """Reports neither the view of the others nor the losses."""
 
     def event_up(self, event: Event) -> None:
         if not isinstance(event, Exclude):

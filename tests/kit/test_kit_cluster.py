@@ -1,4 +1,4 @@
-"""The simulated cluster for users: the effect of each call, and that a seed repeats."""
+"""The simulated cluster for users: the effect of each call; a seed gives the same run again."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_a_broken_invariant_ends_the_run_under_its_name() -> None:
             cluster.run_for(10)
         assert (caught.value.seed, caught.value.schedule, caught.value.file) == (9, None, None)
         assert "crash B#1" in str(caught.value)
-        assert cluster.now < 10  # it does not run on
+        assert cluster.now < 10  # the cluster stops
         with pytest.raises(PropertyViolated):
             cluster.run_for(1)
 

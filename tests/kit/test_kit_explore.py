@@ -1,4 +1,4 @@
-"""Exploring with the kit: schedules are drawn, faults found, made smaller, written and played again."""
+"""Exploring with the kit: schedules are drawn; faults are found, made smaller, written and played again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHORT: dict[str, Any] = {"count": 3, "seconds": 4.0, "messages": 40}
 
 
 class LOSES(Protocol):
-    """Loses one message after a member has gone."""
+    """Loses one message after a member has left."""
 
     def start(self) -> None:
         self.lose = False
@@ -84,7 +84,7 @@ def test_no_seed_is_begun_when_time_is_up(tmp_path: Path) -> None:
 def test_a_bug_is_found_and_the_schedule_made_as_small_as_it_gets(found: PropertyViolated) -> None:
     assert found.check in ("gap", "healing")
     assert found.schedule is not None and found.file is not None
-    # Or a member is gone for good when the others heal.
+    # Or a member has left for good when the others heal.
     assert [step.do for step in found.schedule.steps] in (["crash"], [])
     assert len(found.schedule.loads) <= 1
     assert ("crash" in str(found) or "for good" in str(found)) and str(found.file) in str(found)
@@ -180,7 +180,7 @@ def test_a_picture_that_cannot_be_drawn_is_refused(arguments: dict[str, Any], pr
 
 
 class Replies(Invariant):
-    """An application that answers, and knows that its answers come."""
+    """An application that answers, and checks that it gets answers."""
 
     def __init__(self) -> None:
         self.asked = 0

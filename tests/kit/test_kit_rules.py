@@ -1,4 +1,4 @@
-"""check_rule finds the fault of a conflict rule, and shows it with values."""
+"""check_rule finds the fault of a conflict rule, and shows values that prove it."""
 
 from __future__ import annotations
 

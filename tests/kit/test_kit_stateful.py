@@ -1,4 +1,4 @@
-"""The rule machine with a cluster in it: sound protocols pass, and faults are found."""
+"""The rule machine with a cluster in it: correct protocols pass, and faults are found."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python tests/livebackup/explore_orders.py --schedules 100000 --first 1
 
-It prints the tried schedules. Exit 1: a violation, with the seed that shows it again.
+It prints the tried schedules. Exit code 1: it found a violation, and prints the seed that repeats it.
 """
 
 from __future__ import annotations

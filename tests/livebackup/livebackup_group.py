@@ -72,7 +72,7 @@ class Queue(Stateful):
         return self.put(message)
 
     def page(self, count: int) -> int:
-        """Take a bulk of messages from the disk (P14)."""
+        """Read a batch of messages from the disk (P14)."""
         self.messages += [f"paged {len(self.messages) + n}" for n in range(count)]
         return len(self.messages)
 
@@ -95,7 +95,7 @@ class PostOffice(Stateful):
 
 
 class Counter(Stateful):
-    """A kind of a user's own, whose work is done in a thread."""
+    """A kind of a user, whose work is done in a thread."""
 
     runs_in = "thread"
 
@@ -114,7 +114,7 @@ async def bind(work: Work, address: str, queue: str, consumers: list[str]) -> No
 
 
 async def send(work: Work, session: str, address: str, message: Any) -> int:
-    """Send a message to all queues of an address, and from each at once to its next consumer (P5)."""
+    """Send a message to all queues of an address, and from each queue at once to its next consumer (P5)."""
     number: int = await work.get(Session, session).sent()
     for queue in await work.get(PostOffice, "main").route(address):
         consumer = await work.get(Queue, queue).next_consumer()
@@ -191,11 +191,11 @@ class Group(SplitGroup[LiveBackupNode]):
         self.also()
 
     def also(self, kinds: Any = (), operations: Any = ()) -> None:
-        """Give these also to nodes that start later."""
+        """Also set these attributes at nodes that start later."""
         self._kinds, self._operations = (*KINDS, *kinds), (*OPERATIONS, *operations)
 
     async def open(self, name: str) -> LiveBackupNode:
-        """Start a node and wait for nothing."""
+        """Start a node without waiting."""
         opening = open_livebackup(
             "sim.xml",
             cluster="test",
@@ -210,7 +210,8 @@ class Group(SplitGroup[LiveBackupNode]):
         return await self._begin(name, opening)
 
     async def start(self, names: str) -> list[LiveBackupNode]:
-        """Return the live node first. On a busy machine two may be alone at first, and any of them stays live."""
+        """Return the live node first. On a busy machine two nodes may be alone at first, and either of them
+        stays live."""
         for name in names:
             await self.open(name)
         with trio.fail_after(300):
@@ -244,7 +245,7 @@ class Group(SplitGroup[LiveBackupNode]):
                 node.statistics().get("unconfirmed") for node in self.nodes.values()
             ):
                 await trio.sleep(0.05)
-        with trio.move_on_after(5):  # an operation that nobody had to confirm may be on its way
+        with trio.move_on_after(5):  # an operation that no backup had to confirm may be on its way
             while any(states(node) != states(self.live) for node in self.nodes.values()):  # noqa: ASYNC110
                 await trio.sleep(0.05)
         first, *others = [states(node) for node in self.nodes.values()]
@@ -293,6 +294,6 @@ async def open_crew() -> AsyncIterator[Crew]:
 
 
 def live_work(space: Space, counters: Counters | None = None) -> LiveWork:
-    """Return an operation that is the only one, so that nothing waits for an object."""
+    """Return an operation that runs alone, so it waits for no object."""
     counters = counters or Counters()
     return LiveWork("test", 0.0, 1, space, counters, locks=Locks(lambda lock: True, Crew().start))

@@ -1,4 +1,4 @@
-"""A node in a process of its own, with clients that put numbers into two queues and print each one that was answered.
+"""A node in a process of its own, with clients that put numbers into two queues and print each answered number.
 
 Its argument is (stack, attributes) as JSON. It prints "live" when clients begin.
 """
@@ -34,7 +34,7 @@ async def client(node: LiveBackupNode, number: int) -> None:
             except NotLive:
                 continue
             except OutcomeUnknown:
-                message += "+"  # not the same one twice
+                message += "+"  # not the same number twice
         print(message, flush=True)
 
 

@@ -21,7 +21,7 @@ Graph = tuple[tuple[str, ...], ...]
 """The steps of each operation, in its order."""
 Action = tuple[str, int]
 Sent = tuple[int, Record, tuple[str, ...]]
-"""Number, record, and the objects that are forgotten."""
+"""The number, the record, and the names of forgotten objects."""
 WRONG = -1
 """State of an object that an operation has made wrong."""
 
@@ -31,7 +31,7 @@ def change(state: int, op: int, seen: int) -> int:
 
 
 def changed_objects(objects: dict[str, int], step: str, op: int, seen: int) -> int:
-    """Make the step. Return everything that the operation has then seen."""
+    """Carry out the step. Return everything that the operation has read up to then."""
     name = step.rstrip("-")
     before = objects.get(name, 0)
     if step.endswith("-"):
@@ -43,7 +43,7 @@ def changed_objects(objects: dict[str, int], step: str, op: int, seen: int) -> i
 
 @dataclass
 class Run:
-    """An operation that is under way on one side."""
+    """A running operation on one side."""
 
     made: int = 0
     seen: int = 0
@@ -68,7 +68,8 @@ class Made:
 
 
 class World:
-    """``act`` takes one of ``actions``. Each side may crash once, and one operation may differ on the backup, which takes its objects anew."""
+    """``act`` takes one of ``actions``. Each side may crash once, and one operation may differ on the backup, which
+    then takes its objects anew."""
 
     def __init__(
         self, graph: Graph, *, crashes: bool = True, rejoin: bool = True, differs: bool = False
@@ -83,7 +84,7 @@ class World:
         self.history: dict[str, tuple[Made, ...]] = {}
         """The changes of each object on the live node, in their order."""
         self.order: tuple[int, ...] = ()
-        """The operations that made them, in the order of all changes."""
+        """The operations that made those changes, in the order of all changes."""
         self.on_the_way: list[Sent] = []  # of numbers, as in the applier
         self.confirms: list[int] = []
         self.answered: set[int] = set()
@@ -141,7 +142,7 @@ class World:
             frozenset(self.confirmed),
         )
 
-    # --- what can happen
+    # --- possible steps
 
     def actions(self) -> list[Action]:
         found: list[Action] = []
@@ -194,7 +195,7 @@ class World:
             case "lose live":
                 self.live_up = False
                 self.confirms.clear()
-                self.on_the_way.clear()  # the earlier arrival was the "arrive" of another order
+                self.on_the_way.clear()  # the earlier arrival is the "arrive" of another order
             case "lose backup":
                 self._begin_anew()
 
@@ -291,7 +292,7 @@ class World:
         self.check()
 
     def _begin_anew(self) -> None:
-        """The backup died; another one has the live node's snapshot and vector, and messages on the way reach it,
+        """The backup died; a new one has the live node's snapshot and vector, and gets the messages on their way,
         too."""
         self.rejoin = False
         states, counters = self._snapshot(0)
@@ -308,7 +309,7 @@ class World:
         self.ready.clear()
 
     def _differ(self, op: int) -> None:
-        """Let an operation make its object wrong. Unconfirmed operations are ended at once."""
+        """Let an operation make its object wrong. Operations that were not confirmed end at once."""
         self.differs = False
         self.copies[self.ready[op].ticket.object] = WRONG
         self.asked = min([op, *self.backup.unconfirmed()])
@@ -319,7 +320,7 @@ class World:
         self.alone |= set(self.sent)
 
     def _give(self) -> None:
-        """Send some objects anew, or all of them if a removal is forgotten that the backup may not have seen."""
+        """Send some objects anew, or all of them if the live node has forgotten a removal that the backup may lack."""
         assert self.asked is not None
         since = self.changed.since(self.asked)
         states, counters = self._snapshot(since)
@@ -333,11 +334,11 @@ class World:
         for sent in tail:
             self._take(sent)
 
-    # --- what must hold
+    # --- invariants
 
     def check(self) -> None:
-        """Confirmed operations form a prefix: for each one, the operation with the change before it is also
-        confirmed."""
+        """Confirmed operations form a prefix: with each confirmed operation, the operation with the change
+        before it is also confirmed."""
         self.backup.check()
         by_op = {op: number for number, op in self.numbers.items()}
         for made in self.history.values():
@@ -346,8 +347,8 @@ class World:
         assert self.answered <= self.confirmed, "an answer without a confirmation"
 
     def judge(self) -> None:
-        """No further step is possible: either no operation hangs, or the live node is lost and its unconfirmed changes
-        are reversed."""
+        """When no further step is possible, either no operation hangs, or the live node is lost and its unconfirmed
+        changes are undone."""
         assert not self.on_the_way and not self.ready
         if self.live_up:
             assert not self.applying, f"{sorted(self.applying)} hang: {self.backup.waits()}"
@@ -358,7 +359,7 @@ class World:
             assert there == counted and not len(self.backup)
             return
         if self.asked is not None:
-            return  # it does not become live
+            return  # the backup does not become live
         for reversal in self.backup.abandon():
             name, before = reversal.undo
             assert reversal.step.op not in self.confirmed, "a confirmed operation is reversed"
@@ -367,7 +368,7 @@ class World:
             self.copies[name] = before
         assert not len(self.backup) and not self.backup.waits()
         assert self.answered <= self.confirmed
-        # The changes of confirmed operations are left, and none of others.
+        # The changes of confirmed operations remain, and no others.
         by_op = {op: number for number, op in self.numbers.items()}
         states: dict[str, int] = {}
         counters: dict[str, int] = {}
@@ -406,7 +407,7 @@ def copy_of(applier: Applier) -> Applier:
 def explore(
     graph: Graph, *, crashes: bool = True, rejoin: bool = True, differs: bool = False
 ) -> int:
-    """Play every order of all steps. Return the number of different worlds."""
+    """Play all steps in every order. Return the number of different worlds."""
     first = World(graph, crashes=crashes, rejoin=rejoin, differs=differs)
     seen = {first.key()}
     todo = [first]
@@ -456,7 +457,7 @@ def random_graph(choice: random.Random) -> Graph:
 def small_graphs(
     operations: int, steps: int, objects: Sequence[str], *, removals: bool = False
 ) -> Iterator[Graph]:
-    """Yield all graphs of a number of operations of a number of steps each, up to a renaming of objects."""
+    """Yield all graphs with this number of operations and of steps each, up to a renaming of objects."""
     choices = [*objects, *(f"{name}-" for name in objects)] if removals else list(objects)
 
     def rows(length: int) -> Iterator[tuple[str, ...]]:

@@ -1,5 +1,5 @@
-"""A crew runs each job, in a context of its own, and a job that waits holds no other one up. The ends of operations
-with tasks of their own."""
+"""A crew runs each job in a context of its own; a waiting job delays no other one. Operations whose tasks have not
+ended when they end."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ async def test_a_cancellation_drops_no_end_of_the_process(autojump_clock: Any) -
 
 
 async def in_tasks(work: Work, first: str, second: str) -> None:
-    """Make two changes in two tasks: chance decides which one comes first, and the other one is refused."""
+    """Make two changes in two tasks: chance decides which one comes first, and the second one is refused."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(work.get(Queue, first).slow_put, 1, 0.1)
         nursery.start_soon(work.get(Queue, second).slow_put, 1, 0.1)

@@ -1,5 +1,5 @@
-"""Operations that act differently on the backup: found by checksums, and made equal by their effects. In virtual
-time."""
+"""Operations that act differently on the backup: checksums find them, and their effects make them equal. In
+virtual time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from jgroups_py.livebackup.snapshots import RETRY_SECONDS
 from jgroups_py.livebackup.tickets import Ticket
 
 NUMBERS: Iterator[int] = itertools.count()
-"""A foreign service that gives each caller another answer."""
+"""A foreign service that gives each caller a different answer."""
 
 
 async def put_foreign(work: Work, queue: str) -> int:
@@ -47,7 +47,7 @@ async def put_foreign_once(work: Work, queue: str) -> int:
 
 @by_effects
 async def take_or_note(work: Work, queue: str, notes: str) -> None:
-    """A method that raises, and the reaction."""
+    """A method that raises, and the node's reaction."""
     try:
         await work.get(Strict, queue).take()
     except LookupError:
@@ -224,8 +224,8 @@ async def become(work: Work, name: str, how: str) -> None:
 async def test_a_state_that_cannot_be_sent_ends_no_live_node_when_a_backup_joins(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
-    """Otherwise one live node after the other would end as long as members join, and with the last one all objects
-    would be lost."""
+    """Otherwise each live node in turn would end as long as members join, and all objects would be lost with the
+    last one."""
     async with livebackup_group() as group:
         group.also(kinds=(Odd,), operations=(become,))
         (live,) = await group.start("A")
@@ -234,7 +234,7 @@ async def test_a_state_that_cannot_be_sent_ends_no_live_node_when_a_backup_joins
         await trio.sleep(2 * RETRY_SECONDS)
         assert joiner.role == "joining" and live.role == "live"
         assert "cannot give a snapshot: " + TOLD[how] in caplog.text
-        await live.run(become, "o", "")  # it can be mended
+        await live.run(become, "o", "")  # the object can be repaired
         await group.equal()
 
 
@@ -254,8 +254,7 @@ async def test_a_state_without_a_checksum_is_told_by_its_operation(
 async def test_names_and_arguments_that_no_backup_would_take_are_refused_by_the_live_node(
     autojump_clock: Any,
 ) -> None:
-    """An operation that a backup refuses to read cuts the backup off, and so does each later snapshot with that
-    name."""
+    """A backup that cannot read an operation is cut off, and so is each later snapshot with that name."""
     async with livebackup_group() as group:
         group.also(operations=(put_named,))
         live, backup = await group.start("AB")
@@ -277,7 +276,7 @@ async def test_names_and_arguments_that_no_backup_would_take_are_refused_by_the_
         assert backup.counts["operations_confirmed"] == 4 and backup.counts["snapshots_asked"] == 1
 
 
-# --- operations that are put aside
+# --- operations that are set aside
 
 
 async def test_only_the_objects_of_an_operation_that_differs_are_taken_anew(

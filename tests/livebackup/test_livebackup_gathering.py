@@ -1,4 +1,4 @@
-"""Messages wait for more of their kind before they are sent; tests of the waiting times."""
+"""Messages wait for others of their kind before they are sent: tests of the waiting times."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_gathering_wait_can_be_cut_short_and_is_full_the_next_time(
     autojump_clock: Any,
 ) -> None:
     gathering = Gathering()
-    gathering.hurry()  # nobody waits
+    gathering.hurry()  # no operation waits
     for waited in (SOON, GATHER_SECONDS):
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
@@ -87,7 +87,7 @@ async def outgoing(under_way: int, in_line: int = GATHER_FROM) -> AsyncIterator[
 async def test_operations_that_come_within_a_millisecond_are_one_message_when_many_are_under_way(
     under_way: int, in_line: int, autojump_clock: Any
 ) -> None:
-    """They are one message, too, when others wait for objects."""
+    """They are one message even when other operations wait for objects."""
     sizes = [8, 2] if under_way + in_line == 2 * GATHER_FROM else [1] * 10
     async with outgoing(under_way, in_line) as sent:
         for _ in range(10):
@@ -218,7 +218,7 @@ async def _operations(live: Any, nursery: trio.Nursery, *seconds: float) -> list
 
 
 async def _waiting(live: Any, nursery: trio.Nursery) -> None:
-    """Start clients that wait long for an object."""
+    """Start clients that wait for an object for a long time."""
     for _ in range(1 + GATHER_FROM):
         nursery.start_soon(live.run, slow_put, "long", "m", 60.0)
     await trio.testing.wait_all_tasks_blocked()
@@ -253,13 +253,13 @@ async def test_a_backup_that_has_nothing_left_confirms_at_once(autojump_clock: A
 async def test_a_backup_with_a_crowd_confirms_many_together_and_no_later(
     autojump_clock: Any,
 ) -> None:
-    """Those of a crowd come to their ends one by one, sixteen within a tenth of the time that a confirmation may wait."""
+    """Operations of a crowd end one by one, sixteen within a tenth of the time that a confirmation may wait."""
     async with livebackup_group() as group:
         live, backup = await group.start("AB")
         async with trio.open_nursery() as nursery:
             for number in range(CROWD_FROM):
                 nursery.start_soon(live.run, slow_put, f"long{number}", "m", 6.0)
-            await trio.sleep(9)  # on the backup they run for three more seconds
+            await trio.sleep(9)  # on the backup they run three seconds longer
             confirmations = _counted(backup)
             step = SOON / GATHER_MANY
             times = await _operations(

@@ -1,4 +1,4 @@
-"""Members with other kinds, repeated questions and calls of missing methods do no harm to a node: in virtual time."""
+"""Members with other kinds, repeated questions or calls of missing methods do no harm to a node; in virtual time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def set_extra(work: Work, value: int) -> None:
     await work.get(Extra, "x").set(value)
 
 
-# --- snapshots that cannot be taken
+# --- impossible snapshots
 
 
 async def test_a_joiner_without_a_kind_of_the_live_node_stays_there_and_names_it(
@@ -143,7 +143,7 @@ def test_a_joiner_keeps_a_limited_number_of_operations_and_skips_those_in_the_sn
     assert arrival.tail(2) == [ops[2]] and arrival.tail(0) == []
 
 
-# --- questions that are repeated
+# --- repeated questions
 
 
 async def test_a_member_that_repeats_its_questions_makes_a_live_node_queue_one_answer(
@@ -255,7 +255,7 @@ def _numbers(data: bytes) -> Any:
     return [op.number for op in (found.operations if isinstance(found, Ops) else [found])]  # type: ignore[union-attr]
 
 
-# --- methods that are not there
+# --- missing methods
 
 
 @pytest.mark.parametrize("alone", [False, True])

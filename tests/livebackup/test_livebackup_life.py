@@ -1,4 +1,4 @@
-"""Networks that are cut, live nodes that are fenced, backups that come back: in virtual time."""
+"""Cut networks, fenced live nodes, returning backups: in virtual time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jgroups_py.livebackup.tickets import Ticket
 
 
 async def put_until_refused(node: LiveBackupNode, queue: str, answered: list[int]) -> Exception:
-    """Put numbers; return the error that ends it."""
+    """Put numbers until an error, and return that error."""
     for n in range(100_000):
         try:
             await node.run(put, queue, n)
@@ -176,7 +176,7 @@ async def test_a_backup_waits_no_longer_than_it_may_for_an_operation_that_hangs(
         await live.run(put, "a", 1)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(live.run, slow_put, "a", 2, 10.0)
-            await trio.sleep(12)  # done on the live node, under way on the backup
+            await trio.sleep(12)  # done on the live node, still running on the backup
             assert backup.statistics()["unconfirmed"] == 1
             began = trio.current_time()
             group.kill(live.channel.name)
@@ -221,7 +221,7 @@ async def test_an_operation_that_never_ends_keeps_a_joiner_waiting_and_no_client
 async def test_a_snapshot_has_no_half_of_an_operation_though_others_go_on_beginning(
     autojump_clock: Any,
 ) -> None:
-    """Some operation is always half done, until new ones wait."""
+    """At any time some operation is half done, until new ones wait."""
     async with livebackup_group(snapshot_wait=3.0) as group:
         (live,) = await group.start("A")
 
@@ -276,7 +276,8 @@ def forged(term: int) -> list[bytes]:
 async def test_the_backup_that_confirmed_all_answered_operations_goes_on(
     slow_one: int, autojump_clock: Any
 ) -> None:
-    """With confirm="first" one backup is enough. The other one hangs, and reverses the operation when the live node is lost."""
+    """With confirm="first" one backup is enough. The other backup hangs, and undoes the operation when the live node is
+    lost."""
     async with livebackup_group(confirm="first", abandon_timeout=1.0) as group:
         live, *backups = await group.start("ABC")
         await live.run(put, "q", "before")

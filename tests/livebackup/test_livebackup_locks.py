@@ -20,7 +20,8 @@ MARK: ContextVar[str] = ContextVar("mark", default="none")
 
 
 class Object:
-    """An object with its lock; it notes the operations that changed it. ``may``: may operations begin with it?"""
+    """An object with its lock; it records the operations that changed it. ``may``: operations may begin
+    with this object."""
 
     def __init__(self, start: Any) -> None:
         self.lock = ObjectLock("Queue/q")
@@ -53,7 +54,7 @@ async def opened() -> AsyncIterator[tuple[Object, trio.Nursery]]:
 
 
 async def in_their_order(nursery: trio.Nursery, *calls: Callable[[], Any]) -> None:
-    """Let each task begin when the one before it waits."""
+    """Let each task begin when the previous one waits."""
     for call in calls:
         nursery.start_soon(call)
         await trio.testing.wait_all_tasks_blocked()
@@ -103,7 +104,7 @@ async def test_operations_that_were_held_back_are_not_overtaken(autojump_clock: 
 async def test_operations_in_line_are_held_back_while_others_are_on_their_way(
     autojump_clock: Any,
 ) -> None:
-    """They may begin when they start to wait, and may not any more when the object is free."""
+    """Operations may begin when they start to wait, but no longer when the object is free."""
     async with opened() as (found, nursery):
         await in_their_order(nursery, *(partial(found.change, n) for n in range(3)))
         await trio.sleep(1.5)
@@ -115,11 +116,12 @@ async def test_operations_in_line_are_held_back_while_others_are_on_their_way(
     assert found.had == [0, 1, "goes on", 2]
 
 
-# --- changes that wait are made by one task
+# --- one task makes the waiting changes
 
 
 async def test_an_object_does_not_rest_between_two_changes_that_wait() -> None:
-    """A task that always runs counts turns of the loop: the next change begins in the turn in which the one before it ends."""
+    """A task that runs all the time counts turns of the loop: the next change begins in the turn in which the previous
+    one ends."""
     turns, times = 0, list[int]()
 
     async def change() -> None:
@@ -205,7 +207,7 @@ async def test_a_change_sees_the_context_variables_of_its_operation(autojump_clo
 async def test_a_change_is_cancelled_with_its_operation_and_no_other_one(
     cancelled: int, after: float, ends: list[float], autojump_clock: Any
 ) -> None:
-    """0 is made by its own task, 1 by the task of those in line, 2 waits."""
+    """Change 0 is made by its own task, 1 by the task of the queue; 2 waits."""
     ended, began = dict[int, float](), trio.current_time()
 
     async def operation(number: int) -> None:
@@ -268,7 +270,7 @@ async def test_a_change_of_a_shielded_operation_ends_though_all_others_are_cance
 async def test_a_change_whose_operation_was_cancelled_before_it_began_is_not_made(
     autojump_clock: Any,
 ) -> None:
-    """On a backup the turn of such a change may have come before the task that makes it has begun."""
+    """On a backup the turn of such a change may have come before its task has begun."""
     made, left, waiting = list[str](), list[str](), list[WaitingChange]()
 
     async def change() -> None:
@@ -296,7 +298,7 @@ async def test_the_end_of_the_process_goes_through_the_operation(autojump_clock:
 
 
 async def patient(work: Work, queue: str, message: Any, seconds: float) -> int:
-    """Give the own change up, and make another one."""
+    """Cancel the operation's own change, and make another one."""
     with trio.move_on_after(seconds):
         await work.get(Queue, queue).slow_put(message, 1_000.0)
     number: int = await work.get(Queue, queue).put(message)
@@ -325,7 +327,7 @@ async def both(work: Work, first: str, second: str, message: Any) -> None:
 
 async def test_an_operation_lets_changes_of_two_objects_go_on_at_once(autojump_clock: Any) -> None:
     """On the backup the operation waits for q, as does the change of q behind it, and the change of r waits for the
-    operation. The test repeats this ten times, because chance decides which task goes on first."""
+    operation. The test runs ten times, because chance decides which task goes on first."""
     async with livebackup_group() as group:
         group.also(operations=(both,))
         live, _ = await group.start("AB")

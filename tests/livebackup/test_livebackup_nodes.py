@@ -254,8 +254,8 @@ async def test_answered_operations_are_there_and_none_is_half_done_after_the_los
 async def test_half_done_operations_are_reversed_when_the_live_node_is_lost(
     autojump_clock: Any,
 ) -> None:
-    """The first operation changed "a" and never ends. The second one took from "b" and waits for its turn at "a". The
-    third operation is complete and has seen the second one's change."""
+    """The first operation changed "a" and never ends. The second one took a message from "a" and waits for its turn
+    at "a". The third operation is complete and has seen the second one's change."""
     async with livebackup_group() as group:
         live, backup = await group.start("AB")
         for queue in ("a", "b"):
@@ -345,7 +345,7 @@ async def test_a_backup_on_which_an_operation_does_something_else_begins_anew(
         live, backup = await group.start("AB")
         await live.run(put, "a", 1)
         backup.space.object("Queue/a").state.load({"messages": [], "consumers": []})
-        await live.run(move, "a", "b")  # which finds no object on the backup
+        await live.run(move, "a", "b")  # its method finds no object on the backup
         found = await group.equal()
         assert found["Queue/b"]["messages"] == [1]
         assert backup.counts["diverged"] == 1 and backup.counts["snapshots_asked"] == 2

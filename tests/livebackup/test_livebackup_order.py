@@ -1,4 +1,5 @@
-"""The order of the backup: the seed's example, the pair in a circle, random graphs, and all orders of small ones."""
+"""The order of the backup: the seed's example, the pair that waits for each other, random graphs, and all orders
+of small ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live node does not run far ahead of its backups with one object."""
+"""The live node does not get far ahead of its backups with one object."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Backup:
         return self.newest - self.settled
 
     def fill(self) -> int:
-        """Let as many operations begin as allowed. Return the number on their way."""
+        """Let as many operations begin as allowed. Return the number of unconfirmed operations."""
         while self.pace.may_begin(self.lock):
             self.newest += 1
             self.pace.sent(self.lock.key, self.newest, self.now)
@@ -47,8 +47,8 @@ def test_before_anything_is_confirmed_a_few_operations_of_an_object_may_be_on_th
 
 
 def test_operations_on_their_way_are_those_confirmed_in_half_of_the_aim_and_one_way() -> None:
-    """An operation is confirmed each 2 ms, beginning 2 ms after the first was sent: 0.025 + 0.002 seconds are 14
-    operations, rounded up."""
+    """An operation is confirmed every 2 ms, beginning 2 ms after the first was sent: 0.025 + 0.002 seconds give
+    14 operations, rounded up."""
     backup = Backup(0.05)
     for _ in range(30):
         backup.fill()
@@ -146,7 +146,7 @@ async def clients(number: int, job: Callable[[int], Any]) -> None:
 async def test_the_lag_of_a_saturated_object_stays_below_the_aim(
     aim: float, least: float, most: float, autojump_clock: Any
 ) -> None:
-    """The backup takes 8 ms for a change, the live node nothing, and 60 clients wait for the one object."""
+    """The backup takes 8 ms for a change, the live node no time, and 60 clients wait for the one object."""
     async with livebackup_group(lag_aim=aim) as group:
         live, backup = await group.start("AB")
         slow(backup, 0.008)
@@ -174,7 +174,8 @@ async def test_other_objects_are_not_held_back(autojump_clock: Any) -> None:
 async def test_changes_that_take_longer_than_the_aim_go_on_in_both_nodes_at_once(
     autojump_clock: Any,
 ) -> None:
-    """Both nodes make the changes one after the other: 10 changes of a second take 11 seconds, not 20."""
+    """Both nodes work at the same time, each on one change after the other: 10 changes of a second
+    take 11 seconds, not 20."""
     async with livebackup_group(lag_aim=0.05) as group:
         live, _ = await group.start("AB")
         began = trio.current_time()
@@ -203,7 +204,7 @@ async def test_operations_that_wait_for_each_other_end_while_both_objects_rest(
 async def test_a_backup_that_nobody_waits_for_holds_nothing_back(
     confirm: Any, autojump_clock: Any
 ) -> None:
-    """One backup hangs. Of three nodes the other backup confirms, which is enough."""
+    """One backup hangs. Of three nodes the other backup confirms; that is enough."""
     async with livebackup_group(confirm=confirm) as group:
         live, backup, _ = await group.start("ABC")
         slow(backup, 1_000.0)

@@ -1,4 +1,4 @@
-"""The parts of a node that need no network: confirmations, roles, rights of operations, messages of others."""
+"""The parts of a node that need no network: confirmations, roles, rights of operations, messages from others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from jgroups_py.livebackup.work import Work
 CATALOGUE = Catalogue.of(KINDS, OPERATIONS)
 
 
-# --- who has confirmed
+# --- confirmations
 
 
 @pytest.mark.parametrize(("rule", "needed"), [("all", 3), ("quorum", 2), ("first", 1)])
@@ -158,11 +158,11 @@ def test_lag_and_open_operations_end_when_all_have_confirmed(rule: Rule, events:
     assert not len(confirming) and confirming.lag(99.0) == BackupLag(0, 0, 0.0)
 
 
-# --- who is live
+# --- roles
 
 
 def decided(members: str, stands: dict[str, Stand], quorum: int = 0) -> set[Decision[str] | None]:
-    """Return the decision with which every order of the members' words ends."""
+    """Return the decision after the members' messages, which is the same in every order of them."""
     found = set()
     for order in itertools.permutations(stands):
         election = Election(members, quorum)
@@ -210,7 +210,7 @@ def test_no_node_is_live_before_all_have_spoken_or_in_a_view_that_is_too_small()
     assert not Election("AB", 3).possible and Election("ABC", 3).possible
 
 
-# --- what an operation may do
+# --- rights of operations
 
 
 @pytest.mark.seed("P6", "P7", "P8")
@@ -277,7 +277,7 @@ async def test_a_change_by_a_name_that_is_no_public_method_is_refused(name: str)
 
 
 class Deep(Stateful):
-    """An object that reports each copy of it."""
+    """An object that reports each copy made of it."""
 
     def __init__(self) -> None:
         self.items: list[int] = NeverCopied([1, 2])
@@ -324,7 +324,7 @@ async def test_a_method_that_only_reads_copies_nothing() -> None:
         await found.call_undoable("change", ())
 
 
-# --- what comes from others
+# --- messages from others
 
 
 def test_a_message_is_the_same_after_its_journey() -> None:

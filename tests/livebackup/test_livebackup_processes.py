@@ -72,7 +72,7 @@ async def add_twice(work: Work, name: str, queue: str, amount: int, seconds: flo
 CATALOGUE = Catalogue.of([Sum], [])
 
 
-# --- what a worker does, without a process
+# --- a worker without a process
 
 
 def asked(owner: Owner, verb: Any, what: str = "", *arguments: Any, generation: int = 0) -> Any:

@@ -1,5 +1,5 @@
-"""Readers of a backup see confirmed operations only. Operations that the live node starts itself are slowed like all
-others. In virtual time."""
+"""Readers of a backup see confirmed operations only. Operations that the live node starts itself are slowed down
+like all others. In virtual time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_a_reader_of_a_backup_sees_nothing_of_an_operation_that_is_half_do
 async def test_a_complete_operation_is_not_seen_before_those_it_depends_on(
     autojump_clock: Any,
 ) -> None:
-    """The second operation took the first one's message from "a", and the first one is not complete on the backup."""
+    """The second operation took the first one's message from "a"; the first one is not complete on the backup."""
     async with livebackup_group(readable=True) as group:
         live, backup = await group.start("AB")
         async with trio.open_nursery() as nursery:

@@ -1,4 +1,5 @@
-"""Objects that an operation removes: how their counters live on and when their names begin anew. Nodes run in virtual time."""
+"""Objects that an operation removes: their counters, and the time when their names begin anew. Nodes run in virtual
+time."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def backup_counters(backup: LiveBackupNode) -> dict[str, int]:
     return following.side.applier.vector()
 
 
-# --- what users see
+# --- effects for users
 
 
 @MODES
@@ -247,7 +248,7 @@ async def test_names_that_are_used_once_leave_nothing_behind(autojump_clock: Any
 
 
 async def test_a_joiner_counts_on_where_a_removed_object_ended(autojump_clock: Any) -> None:
-    """The slow backup has not confirmed the removal when the joiner comes, so the name does not begin anew."""
+    """The slow backup has not confirmed the removal when the joiner arrives, so the name does not begin anew."""
     async with removing_group(confirm="first") as group:
         live, *_ = await group.start("AB")
         await live.run(put, "a", 1)
@@ -305,7 +306,7 @@ async def test_a_removal_that_is_not_confirmed_is_reversed(autojump_clock: Any) 
 async def test_under_load_with_removals_and_take_overs_all_nodes_have_the_same(
     seed: int, autojump_clock: Any
 ) -> None:
-    """Objects of few names come and go, the live node is lost, another one joins."""
+    """Objects with few names come and go, the live node is lost, and another node joins."""
     chance = random.Random(seed)
     async with removing_group(checksum_every=2) as group:
         await group.start("ABC")

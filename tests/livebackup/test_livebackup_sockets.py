@@ -29,7 +29,7 @@ class Lines:
         self.seen: list[str] = []
 
     async def read(self) -> bool:
-        """Read lines. Return False at the end. A line that is not complete was not answered."""
+        """Read lines. Return False at the end. An incomplete line is not an answer."""
         data = await self._stream.receive_some(65536)
         *lines, self._rest = (self._rest + data).split(b"\n")
         self.seen += [line.decode() for line in lines]
@@ -41,8 +41,7 @@ class Lines:
 
 
 async def open_backup(opened: AsyncExitStack, attributes: dict[str, str]) -> LiveBackupNode:
-    """Open a backup. On a busy machine it may be alone at first and stay the live node; it is opened again in that
-    case."""
+    """Open a backup. On a busy machine it may be alone at first and become the live node; then it is opened again."""
     while True:
         mine = AsyncExitStack()
         node = await mine.enter_async_context(

@@ -1,4 +1,4 @@
-"""Tables that long runs found to grow, one test each."""
+"""Tables that grew in long runs, one test each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ def test_departed_origins_are_remembered_for_as_long_as_a_buffer_may_hold_them()
 def test_reports_of_others_do_not_make_an_entry_younger() -> None:
     member = RelayState("NYC", "all", (), max_age=600.0)
     member.forget(ORIGINS[:1], now=0.0)
-    for now in (500.0, 1000.0, 1500.0):  # joiner after joiner, each told by the one before it
+    for now in (
+        500.0,
+        1000.0,
+        1500.0,
+    ):  # one joiner after another; each learns from the previous one
         assert member.is_forgotten(ORIGINS[0])
         joiner = RelayState("NYC", "all", (), max_age=600.0)
         joiner.learn(member.known(0, now), now, digest=False)
@@ -102,8 +106,8 @@ def test_peers_that_refused_long_ago_are_not_remembered() -> None:
 
 @pytest.mark.parametrize("check", [True, False])
 def test_entries_of_a_step_are_not_noted_for_ever(check: bool) -> None:
-    """It went unnoticed where nothing is checked after each step, as in a day of churn: every bridge stack that was
-    ever opened stayed."""
+    """A leak stayed unnoticed where no check follows each step, as in a day of churn: no closed bridge stack was
+    released."""
     world = World(1, check=check)
     members = [world.start(name, "sim.xml", "test") for name in "AB"]
     assert world.run_until(lambda: world.views_agree(members), limit=10)
@@ -114,7 +118,7 @@ def test_entries_of_a_step_are_not_noted_for_ever(check: bool) -> None:
 
 
 def test_the_world_forgets_a_member_that_vanished() -> None:
-    """The others never learned that it had gone: it was still in their multicast groups."""
+    """The others never learned that the member had left: it was still in their multicast groups."""
     world = World(1)
     members = [world.start(name, "udp.xml", "test") for name in "ABC"]
     assert world.run_until(lambda: world.views_agree(members), limit=10)

@@ -1,4 +1,4 @@
-"""Short long runs: everything holds; a planted leak is found; bad figures are refused."""
+"""Short long runs: all checks pass; a planted leak is found; bad arguments are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jgroups_py.tools.cli import run
 from jgroups_py.values.events import Event, ViewChange
 
 SHORT = ["longlife", "--for", "120.24s", "--cycle", "30s", "--sites", "2", "--members", "3"]
-"""Four cycles."""
+"""Run four cycles."""
 
 
 def live(tmp_path: Path) -> tuple[int, dict[str, Any]]:
@@ -49,7 +49,7 @@ def test_a_table_that_grows_with_each_view_is_found(
     monkeypatch.setattr(FD_ALL3, "event_down", leaking)
     code, result = live(tmp_path)
     assert code == 1
-    # Of a process that lived through: others were started again, without what had leaked.
+    # a1 was never restarted; restarted processes no longer have the leak.
     assert "a1#1 FD_ALL3._seen" in [c["name"] for c in result["grown"]]
     assert "GREW a1#1 FD_ALL3._seen" in capsys.readouterr().out
 

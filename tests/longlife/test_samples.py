@@ -1,4 +1,4 @@
-"""The rule by which a quantity has grown."""
+"""The rule that decides whether a quantity has grown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk finds every container that an object leads to, wherever it hides, once."""
+"""The walk finds every container that an object refers to, directly or through others, once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_root_is_not_entered_from_another_one_and_the_world_not_at_all() -> No
     assert not any(name.startswith(("one.other", "one.world")) for name in lengths)
 
 
-def test_a_node_that_lies_too_deep_is_told() -> None:
+def test_a_node_that_lies_too_deep_is_reported() -> None:
     top: deque[object] = deque()
     for _ in range(DEPTH_MAX + 2):
         top = deque([top])

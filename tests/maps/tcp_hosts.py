@@ -50,7 +50,7 @@ class Recorded:
 
 
 class TableHost:
-    """A table in memory and its replica. ``run`` until cancelled."""
+    """A table in memory and its replica. Run until cancelled."""
 
     compared: Side | None = None
 
@@ -147,7 +147,7 @@ class MemoryNetwork:
 
 
 async def until(condition: Callable[[], Any], limit: float = 30.0) -> None:
-    """Wait for a condition."""
+    """Wait until a condition holds."""
     with trio.fail_after(limit):
         while not condition():  # noqa: ASYNC110
             await trio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Data of a peer that was not checked before: identifiers, origins, times, entries."""
+"""Unchecked data from a peer: identifiers, origins, times, entries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def linked(hosts: int = 2, **settings: Any) -> MapWorld:
 
 
 def say(world: MapWorld, message: Message, to: int = 2) -> None:
-    """Host 1 sends changes that an honest host would not."""
+    """Host 1 sends changes that a correct host would not send."""
     host = world.hosts[to]
     link = next(link for link, pipe in host.links.items() if pipe.to == 1)
     host.replica.received(link, encode(message), world.now)
@@ -45,7 +45,7 @@ def say(world: MapWorld, message: Message, to: int = 2) -> None:
 def change(
     host: ExploredHost, seconds: float = 0.0, number: int = 1, **more: Any
 ) -> tuple[bytes, bytes]:
-    """Return an entry of a host whose time is ``seconds`` ahead."""
+    """Return an entry of a host whose clock is ``seconds`` fast."""
     time = host.clock.wall_time() + int(seconds * S)
     given: dict[str, Any] = {"value": b"value", "dots": {host.origin: number}, **more}
     given.setdefault("stamp", MapStamp(time, host.node))
@@ -77,7 +77,7 @@ def test_changes_of_a_clock_that_is_far_ahead_wait_and_both_hosts_say_so_and_hos
     assert "a change of host 1 is 3,700 s ahead" in told(world, 2, "future")[0]
     assert len(told(world, 1, "ahead")) == 2
     assert one.replica.lag() == {2: 1, 3: 1}
-    # No host follows that clock, so changes of others are not refused in turn.
+    # No host follows that clock, so hosts do not refuse each other's changes afterwards.
     two.write(b"key", b"today")
     world.run(1)
     assert three.values()[b"key"] == b"today" and not told(world, 3, "ahead")
@@ -119,7 +119,7 @@ def test_changes_before_one_that_waits_are_taken() -> None:
 
 
 def test_a_change_that_waits_at_one_host_is_taken_of_another_that_says_it_truly() -> None:
-    """A peer that forges a change of another host does not keep a host from getting the true one."""
+    """A peer that forges a change of another host cannot keep a host from getting the true one."""
     world = MapWorld(3)
     world.connect(1, 2)
     world.run(0.2)
@@ -337,6 +337,6 @@ def test_kept_texts_of_a_peer_are_short(message: Message) -> None:
         ({"origins_max": 65_537}, "origins_max must be from 2"),
     ],
 )
-def test_bounds_that_cannot_be_are_told(settings: dict[str, Any], problem: str) -> None:
+def test_bounds_that_cannot_be_are_reported(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         ReplicaSettings(map="m", node=1, origin=1, file=b"", **settings)

@@ -116,7 +116,7 @@ def test_a_full_disk_costs_no_earlier_file_and_leaves_no_partial_record(
     audit.watch(SENT)
     write = os.write
 
-    for starts in (True, False):  # is there room for the beginning of another file?
+    for starts in (True, False):  # whether there is room for the beginning of another file
 
         def full(handle: int, data: Any, starts: bool = starts) -> int:
             if data == START and starts:

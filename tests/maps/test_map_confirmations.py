@@ -1,4 +1,5 @@
-"""Confirmations: all changes that a host wrote before its report are here (jgroups_py/maps/confirmations.py)."""
+"""Confirmations: this host has all changes that another host wrote before its report
+(jgroups_py/maps/confirmations.py)."""
 
 from __future__ import annotations
 

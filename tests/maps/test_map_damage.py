@@ -1,5 +1,5 @@
-"""Files of a map after a loss of power, or after one was truncated or removed: no put is hidden, no process hangs or
-gets a signal."""
+"""Files of a map after a loss of power, or after they were truncated or removed: no put is hidden, and no process
+hangs or gets a signal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _nobody_merges(folder: Path) -> Iterator[None]:
 
 @pytest.fixture
 def left(tmp_path: Path) -> Path:
-    """The folder of a process that was killed: one put is merged, 100 are not."""
+    """The folder of a killed process: one put is merged, 100 are not."""
     folder = tmp_path / "m"
     with closing(_opened(folder)) as shared:
         shared.write(b"merged", b"0")
@@ -80,12 +80,12 @@ def test_records_behind_a_damaged_one_are_lost_and_told_and_merging_goes_on(
 
 
 def test_records_of_an_earlier_turn_of_the_ring_do_not_pass_for_lost_ones(tmp_path: Path) -> None:
-    """A loss of power may keep the offset of new records, but older bytes at their place."""
+    """A loss of power may keep the offset of new records, but leave older bytes at their place."""
     folder = tmp_path / "m"
     with closing(_opened(folder, inbox_bytes=4096)) as shared:
         while (
             shared.write(b"key", b"old") < 4096
-        ):  # records of one size: in each turn at the same places
+        ):  # all records have one size, so each turn has them at the same places
             assert shared.wait_merged(20)
         assert shared.wait_merged(20)
         many = sum(shared.vector().values())
@@ -100,8 +100,8 @@ def test_records_of_an_earlier_turn_of_the_ring_do_not_pass_for_lost_ones(tmp_pa
 
 
 def test_records_left_after_a_damage_have_no_hole(tmp_path: Path) -> None:
-    """Bytes that never reached the disk are zeros. Zeros must not be read as the end of the ring, behind which it
-    begins anew."""
+    """Bytes that never reached the disk are zeros. Zeros must not be taken for the end of the ring, after which
+    it begins anew."""
     folder = tmp_path / "m"
     with closing(_opened(folder, inbox_bytes=4096)) as shared:
         while shared.write(b"key", b"value") < 2048:
@@ -135,7 +135,9 @@ def test_a_damaged_inbox_of_a_process_that_lives_is_left_alone(tmp_path: Path) -
     with _nobody_merges(folder), closing(_opened(folder)) as shared:
         shared.write(b"a", b"1")
         end = shared.control.written(shared.slot)
-        shared._inboxes.of(shared.slot).map[9] ^= 1  # as another processor may see it for a moment
+        shared._inboxes.of(shared.slot).map[9] ^= (
+            1  # another processor may see it like this for a moment
+        )
         InboxFiles(folder, shared.inbox_bytes).cut_damaged(shared.control)
         assert shared.control.written(shared.slot) == end
         shared._inboxes.of(shared.slot).map[9] ^= 1
@@ -156,7 +158,7 @@ def test_a_file_that_was_cut_off_is_refused(tmp_path: Path, keep: float) -> None
     _works(folder).close()
 
 
-# --- durability: the strongest that anybody has asked for counts
+# --- durability: the strongest one that any process asks for counts
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,7 @@ def test_a_merger_keeps_the_stronger_durability_of_another_process(
         monkeypatch.setattr(merges.store, "sync", synced)
         merges.write(b"b", b"1")
         assert merges.wait_merged(20) and not done
-        merges.control.ask_durable(2)  # as another process does
+        merges.control.ask_durable(2)  # like another process
         before = merges.control.merged(merges.slot)
         merges.write(b"c", b"1")
         assert merges.wait_merged(20) and done[0] == before

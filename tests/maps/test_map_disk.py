@@ -1,4 +1,4 @@
-"""A full disk gives an error and ends no process: mapped pages have a place on the disk before they are written."""
+"""A full disk gives an error and ends no process: mapped pages are allocated on the disk before they are written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def no_space(*_: object) -> None:
 
 
 def on_disk(file: Path) -> int:
-    """Return the bytes on the disk; a file system may need some more for itself."""
+    """Return the bytes on the disk; the file system may need some more for its own data."""
     return file.stat().st_blocks * 512
 
 
@@ -107,7 +107,7 @@ def test_a_file_that_cannot_be_made_says_why_and_leaves_nothing_open(
 
 
 def test_a_data_file_that_was_half_made_is_made_anew(tmp_path: Path) -> None:
-    """The disk had room for the first of its two first pages."""
+    """The disk had room for only one of its first two pages."""
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "data.mdb").write_bytes(bytes(PAGESIZE))
     shared = SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 26))
@@ -115,7 +115,7 @@ def test_a_data_file_that_was_half_made_is_made_anew(tmp_path: Path) -> None:
     shared.close()
     (tmp_path / "m" / "data.mdb").write_bytes(
         bytes(PAGESIZE)
-    )  # a map that lost its data is no new one
+    )  # a map that lost its data is not a new map
     with pytest.raises(MapFileError):
         SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 26))
 

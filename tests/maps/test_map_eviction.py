@@ -1,4 +1,4 @@
-"""A map keeps to the limits of its entries: the least recently used ones go."""
+"""A map keeps to the limits of its entries: the least recently used entries are removed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_least_recently_used_entry_is_evicted(tmp_path: Path, evict: str) ->
         put(shared, "a", "b", "c")
         merge()
         assert shared.get(b"a") == b"v"  # a is used
-        put(shared, "b")  # so is b
+        put(shared, "b")  # b is used, too
         put(shared, "d")
         merge()
         assert keys(shared) == [b"a", b"b", b"d"] and shared.evicted() == 1
@@ -73,7 +73,7 @@ def test_an_evicted_entry_is_not_read_from_the_merged_records(tmp_path: Path) ->
     with by_hand(tmp_path, max_entries=2) as (shared, merge):
         put(shared, *(f"k{number:04}" for number in range(1500)))
         merge()
-        assert keys(shared) == [b"k1498", b"k1499"]  # a look forgets 500 merged records only
+        assert keys(shared) == [b"k1498", b"k1499"]  # one pass forgets only 500 merged records
         assert len(shared._overlay) > 500 and shared.count() == 2
         assert shared.get(b"k1400") is None
 
@@ -115,7 +115,7 @@ def test_bytes_of_keys_and_values_have_a_limit_too(tmp_path: Path) -> None:
         shared.write(b"a", None)
         merge()
         assert keys(shared) == [b"c"] and shared.store.live_bytes() == 300
-        put(shared, "large", value=bytes(2000))  # larger than all that is allowed
+        put(shared, "large", value=bytes(2000))  # larger than the whole limit
         merge()
         assert keys(shared) == [] and shared.store.live_bytes() == 0
 
@@ -134,9 +134,9 @@ def test_a_limit_counts_earlier_entries_and_can_be_taken_back(
         merge()
         assert keys(shared) == [b"k000", b"k096", b"k097", b"k098", b"k099"]
         assert shared.evicted() == 95
-    with by_hand(tmp_path) as (shared, merge):  # the file knows it
+    with by_hand(tmp_path) as (shared, merge):  # the file stores the limit
         put(shared, *(f"n{number:03}" for number in range(30)), "more")
-        merge()  # more than one transaction lets go
+        merge()  # one transaction cannot evict all of them
         assert shared.count() == 5 and shared.evicted() == 126
     with by_hand(tmp_path, max_entries=0) as (shared, merge):
         put(shared, "a", "b", "c")
@@ -144,7 +144,7 @@ def test_a_limit_counts_earlier_entries_and_can_be_taken_back(
         merge()
         assert shared.count() == 7
     with by_hand(tmp_path, max_entries=6) as (shared, merge):
-        merge()  # the limit knows entries that were written without one
+        merge()  # the limit also counts entries that were written without a limit
         assert shared.count() == 6 and shared.get(b"c") == b"v"
 
 
@@ -160,7 +160,7 @@ def test_a_reader_tells_a_use_once_in_a_while_and_never_waits_for_it(tmp_path: P
         merge()
         assert shared.count() == 0 and shared.store.live_bytes() == 0
         with shared.store.merging(shared.rule) as merging:
-            assert not merging._uses.knows(b"a")  # it was used, and is gone
+            assert not merging._uses.knows(b"a")  # it was used, but has been removed
         put(shared, "a")
         put(shared, "b", value=bytes(2000))
         before = shared.waiting()
@@ -193,7 +193,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("evict", ["forget", "remove"])
 def test_counted_uses_and_bytes_match_a_recount(evict: str) -> None:
-    """After any change each entry has one use, and counters match a recount."""
+    """After any change each entry has one record of its use, and counters match a recount."""
 
     @settings(max_examples=15, deadline=None)
     @given(STEPS)

@@ -25,7 +25,7 @@ def test_maps_of_whole_simulated_clusters_end_equal_after_any_faults() -> None:
 
 
 def test_a_late_word_to_all_does_not_let_a_removal_be_forgotten_too_early() -> None:
-    """A peer's earlier report to all hosts was mixed with its later acknowledgement."""
+    """A peer's earlier report to all hosts was taken for a part of its later acknowledgement."""
     assert not explore_cluster(9199).problems
 
 
@@ -74,8 +74,8 @@ def test_a_put_in_a_group_costs_one_copy_and_over_tcp_one_for_each_peer() -> Non
     assert 7 * 1000 < tcp["bytes_per_put"] < 7 * 1400
     assert (
         tcp["messages_per_put"] == 7 + 7 + 8 * 7
-    )  # changes, acknowledgements, what each host tells each other one that it has
-    assert tcp["idle_messages_per_s"] == 8 * 7 / 5  # each tenth of half a second
+    )  # changes, acknowledgements, and the reports between each two hosts
+    assert tcp["idle_messages_per_s"] == 8 * 7 / 5  # in each tenth of half a second
     assert 1000 < group["bytes_per_put"] < 2200
     assert group["idle_messages_per_s"] < 8
 

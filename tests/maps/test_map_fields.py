@@ -130,7 +130,7 @@ def test_calls_of_a_map_see_structs(tmp_path: Path) -> None:
         assert dict(m) == {"a": Quote(bid=5.0)}
         with pytest.raises(MapTypeError, match="it must be a Quote"):
             m["a"] = {"bid": 1.0}
-    with blocking.open_map(tmp_path / "m", **options) as m:  # the file says the rule
+    with blocking.open_map(tmp_path / "m", **options) as m:  # the file stores the rule
         assert m["a"] == Quote(bid=5.0)
 
 

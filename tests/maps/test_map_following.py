@@ -1,4 +1,4 @@
-"""A reader of changes that keeps its place: its changes, and the error when it would miss some."""
+"""A reader of changes that keeps its place: the changes that it gets, and the error when it would miss some."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import MapStamp
 
 SIZE = 1 << 28
-"""Planted faults are looked for with little address space."""
+"""Runs with planted faults have little address space."""
 
 
 @pytest.fixture
@@ -89,9 +89,9 @@ def test_removals_that_were_forgotten_before_they_were_read_are_missed(file: Sha
     assert file.wait_merged()
     assert "forgotten" in following.missed(file, before)
     assert following.missed(file, after) == ""  # it has read the removal
-    assert following.missed(file, nothing) == ""  # it never had the value
+    assert following.missed(file, nothing) == ""  # the reader never had the value
     half = Place({"1": 0}, following.place_now(file).forgotten)
-    assert following.missed(file, half) == ""  # it was forgotten before this place was made
+    assert following.missed(file, half) == ""  # the change was forgotten before this place was made
 
 
 def test_a_place_of_another_map_is_missed(file: SharedFile) -> None:

@@ -87,11 +87,11 @@ def test_an_option_that_cannot_be_is_named(
 ) -> None:
     with pytest.raises(kind, match=text):
         _opened(tmp_path, **given)
-    _opened(tmp_path).close()  # and the folder can be opened as anything
+    _opened(tmp_path).close()  # the path can still be opened in any way
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "/tmp/" + "x" * 300])
-def test_a_path_that_cannot_be_is_told(path: str) -> None:
+def test_a_path_that_cannot_be_is_reported(path: str) -> None:
     with pytest.raises(MapError, match=r"path .* is empty|cannot be opened") as caught:
         blocking.open_map(path)
     assert not path or isinstance(caught.value, MapFileError)
@@ -141,7 +141,7 @@ def test_a_value_that_the_codec_cannot_read_is_not_changed_by_calls_that_return_
 ) -> None:
     with _opened(tmp_path, key=str, value="json") as m:
         heard = m.listen(timeout=5.0)
-        m._file.write(b"a", b"no json")  # as a host with other codecs does
+        m._file.write(b"a", b"no json")  # like a host with other codecs
         calls: list[Callable[[], Any]] = [
             lambda: m.put("a", 1),
             lambda: m.remove("a"),
@@ -159,7 +159,7 @@ def test_a_value_that_the_codec_cannot_read_is_not_changed_by_calls_that_return_
         assert "of host 1: a value in the file cannot be read as json" in first.reason
         assert "(key b'a')" in first.reason
         m["b"] = 1
-        second = next(heard)  # the listener lives
+        second = next(heard)  # the listener still runs
         assert isinstance(second, MapChange) and second.key == "b"
         m["a"] = 2
         assert dict(m.items()) == {"a": 2, "b": 1}
@@ -190,7 +190,7 @@ def test_a_map_that_cannot_listen_says_so_at_once(
 
 
 def test_a_call_inside_a_call_may_change_any_other_key_and_not_the_same_one(tmp_path: Path) -> None:
-    """Keys share locks, so one of many pairs would wait for itself."""
+    """Keys share locks, so a process with many pairs would wait for itself."""
     with _opened(tmp_path, key=str, value=int, lock_timeout=30.0) as m:
 
         def also(_: int | None) -> int:
@@ -202,7 +202,7 @@ def test_a_call_inside_a_call_may_change_any_other_key_and_not_the_same_one(tmp_
         assert all(m[f"other{number}"] == 1 for number in range(5_000))
         with pytest.raises(MapBusy, match="key b'key' is changed by the call around this one"):
             m.update("key", lambda _: m.increment("key"))
-        assert m.update("key", lambda old: old + 1) == 2  # and the lock is free
+        assert m.update("key", lambda old: old + 1) == 2  # the lock is free afterwards
 
 
 def test_a_child_that_was_forked_inside_a_call_leaves_the_lock_to_its_parent(

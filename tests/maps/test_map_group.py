@@ -47,7 +47,7 @@ class Member:
 
 
 class Group:
-    """Members whose messages take their time; each pair keeps the order of unicasts, and of multicasts."""
+    """Members whose messages are delayed; each pair keeps the order of unicasts, and of multicasts."""
 
     def __init__(self, numbers: Iterable[int], seed: int = 1, **settings: object) -> None:
         self.chance = random.Random(seed)
@@ -85,7 +85,7 @@ class Group:
                 member.overheard.append(out.data)
 
     def deliver(self, most: int = 100_000) -> None:
-        """Hand over messages until none is under way."""
+        """Deliver messages until none is on its way."""
         for _ in range(min(most, 2000)):
             waiting = [key for key, queue in self.queues.items() if queue]
             if not waiting:
@@ -135,7 +135,7 @@ def test_a_member_that_leaves_and_comes_back_has_a_new_link() -> None:
     group.view(1, 2)
     group.deliver()
     one, two = group.members.values()
-    group.view(1, at=[1])  # two has noticed nothing
+    group.view(1, at=[1])  # member two has noticed nothing
     assert one.up == {}
     two.links.send(one.address, b"of the old link")
     group.carry_out(two)

@@ -7,7 +7,7 @@ from jgroups_py.maps.held import HeldMessages
 
 
 class Inbox:
-    """A host with room for a number of messages. ``ends``: this one ends its link."""
+    """A host with room for a number of messages. ``ends``: this host ends its link."""
 
     def __init__(self, room: int = 0, ends: bytes = b"", most: int = 100) -> None:
         self.room = room

@@ -57,7 +57,7 @@ class Member:
 
     @property
     def speaks(self) -> MapHost:
-        """The host; it has begun."""
+        """Yield the host after its start."""
         assert self.host is not None
         return self.host
 

@@ -59,7 +59,7 @@ async def served(
         host.compared = side
         port.serve("fx", host)
         yield port
-        assert host.opened == 0  # who compares is no peer
+        assert host.opened == 0  # a program that compares is not a peer
         nursery.cancel_scope.cancel()
 
 
@@ -69,7 +69,7 @@ HERE = "127.0.0.1:1"
 async def test_the_map_of_a_host_is_compared_without_its_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(inquiry, "SCAN_MAX", 100)  # so answers come in parts
+    monkeypatch.setattr(inquiry, "SCAN_MAX", 100)  # so the answers come in parts
     mine, theirs = Side(entries(1000)), Side(entries(1000))
     del mine.entries[b"k0001"]
     theirs.entries[b"k0500"] = MapEntry(b"newer", MapStamp(5000, 2))
@@ -124,7 +124,7 @@ async def test_strangers_end_no_comparison(monkeypatch: pytest.MonkeyPatch) -> N
         served(monkeypatch, Side({}), strangers_max=1) as port,
         open_remote(HERE, "fx") as remote,
     ):
-        await vars(remote_side)["connect"]("127.0.0.1", 1)  # and says nothing
+        await vars(remote_side)["connect"]("127.0.0.1", 1)  # it sends nothing
         await trio.testing.wait_all_tasks_blocked()
         assert await remote.digests() == [0] * BUCKETS
         assert port.counters["crowded"] == 0
@@ -152,7 +152,7 @@ async def test_a_host_with_impossible_answers_is_not_believed(
     from jgroups_py.maps import tcp
 
     for false in (
-        encode(inquiry.Rows([], b"")),  # from the start again, for ever
+        encode(inquiry.Rows([], b"")),  # from the start again, without end
         encode(inquiry.Described("fx", 1, "str")),
         b"\xc1",
     ):
@@ -190,7 +190,7 @@ def test_an_answer_looks_at_no_more_than_its_share(monkeypatch: pytest.MonkeyPat
 def test_an_entry_that_is_over_and_not_buried_yet_counts_as_removed(tmp_path: Path) -> None:
     settings = FileSettings(max_bytes=1 << 24)
     with closing(SharedFile(tmp_path / "m", settings)) as shared, shared._merger.lock:
-        # Nobody buries.
+        # No host removes tombstones.
         shared.write(b"over", b"v", shared.clock.wall_time() - 1)
         shared.write(b"gone", None)
         shared.write(b"here", b"v")

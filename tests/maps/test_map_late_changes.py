@@ -1,4 +1,5 @@
-"""A change that got its stamp before a removal, and is stored when the tombstone is forgotten already, is not refused by hosts that still have it."""
+"""A change got its stamp before a removal, and is stored after the tombstone has been forgotten: hosts that still have
+the tombstone accept the change."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from jgroups_py.maps.table import MemoryTable
 OTHER = 7
 """Origin of the host that removes."""
 REMOVED = MapEntry(None, MapStamp(5_000 << 8, 2), {OTHER: 1})
-"""A time after all puts below."""
+"""A time later than all puts below."""
 
 
 def late(slot: int, number: int) -> MapEntry:
@@ -39,14 +40,14 @@ def test_a_late_change_is_newer_than_the_tombstone_that_was_forgotten_here() -> 
     elsewhere.apply([(b"key", REMOVED)], {OTHER: 1})
     elsewhere.apply([(b"key", mine)], {1: 1})
     assert elsewhere.entries[b"key"].value == b"late 0"
-    assert mine.stamp.time & 0xFF == 3  # times of one host still differ by its processes
+    assert mine.stamp.time & 0xFF == 3  # times of one host still differ between its processes
 
 
 def test_the_later_of_two_late_changes_of_a_process_wins_everywhere() -> None:
     table = table_that_forgot()
     table.change(1, b"key", late(3, 0))
     first = table.entries[b"key"]
-    table.change(1, b"another", late(3, 1))  # the first one is not what was raised last
+    table.change(1, b"another", late(3, 1))  # the first one is not the one that was raised last
     table.change(1, b"key", late(3, 2))
     second = table.entries[b"key"]
     assert second.value == b"late 2"
@@ -121,7 +122,7 @@ def test_a_write_after_a_merged_late_change_is_read_at_once(tmp_path: Path) -> N
     with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 24))) as shared:
         ahead = shared.clock.wall_time() + 3600 * TICKS_PER_S
         forget_one(shared, MapEntry(None, MapStamp(ahead, 2), {OTHER: 1}))
-        shared.write(b"key", b"late")  # this process' clock has not seen that time
+        shared.write(b"key", b"late")  # this process's clock has not seen that time
         assert shared.wait_merged(20)
         assert shared.get(b"key") == b"late"
         entry = shared.entry(b"key")

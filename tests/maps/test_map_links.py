@@ -22,7 +22,7 @@ from jgroups_py.maps.tcp_settings import TcpSettings
 async def network(
     monkeypatch: pytest.MonkeyPatch, ports: int, **settings: Any
 ) -> AsyncIterator[MemoryNetwork]:
-    """Ports 1 to ``ports``, of hosts with these identifiers."""
+    """Ports 1 to ``ports`` of hosts with these identifiers."""
     async with trio.open_nursery() as nursery:
         net = MemoryNetwork(nursery)
         monkeypatch.setattr(tcp, "connect", net.connect)
@@ -130,7 +130,7 @@ async def test_a_peer_that_is_down_is_dialled_less_and_less_and_back_soon_after_
         assert one.links
         await trio.sleep(20)
         began = trio.current_time()
-        net.cut()  # the link had lasted, so the next try is soon
+        net.cut()  # the link had lasted long, so the next attempt comes soon
         await until(lambda: one.opened == 2)
         assert trio.current_time() - began < 0.2
 
@@ -157,7 +157,7 @@ async def test_a_peer_that_takes_nothing_loses_its_link(
     async with network(monkeypatch, 1, unsent_max=10_000) as net:
         host = Recorded()
         net.ports[1].serve("fx", host)
-        ours, theirs = trio.testing.lockstep_stream_pair()  # takes nothing that is not read
+        ours, theirs = trio.testing.lockstep_stream_pair()  # it takes no bytes before they are read
         net.nursery.start_soon(net.ports[1].visited, theirs, "peer")
         await ours.send_all(opening(Greeting("fx", 9, b"9" * 16)) + frame(b""))
         for _ in range(200):
@@ -203,7 +203,7 @@ async def test_a_stranger_that_sends_byte_by_byte_is_late(
                 await stream.send_all(bytes([byte]))
                 sent += 1
                 await trio.sleep(1)
-        assert sent in (5, 6)  # the last one may be on its way
+        assert sent in (5, 6)  # the last byte may still be on its way
         assert net.ports[1].counters["late"] == 1
 
 
@@ -253,7 +253,7 @@ async def test_a_peer_without_a_link_is_told_with_the_reason(
         assert net.ports[1].is_linked(peer)
         net.ports[2].drop("fx")
         await trio.sleep(6)
-        assert len(told()) == 1  # the time begins anew with the end of the link
+        assert len(told()) == 1  # the time begins anew when the link ends
         await trio.sleep(30)
         assert len(told()) == 2
 
@@ -279,7 +279,7 @@ async def test_a_closed_link_sends_its_waiting_changes_before_it_ends(
         one.send(b"the last word")
         net.ports[1].drop("fx")
         await until(lambda: not two.links)
-        assert two.got == [b"the last word"] and one.links != {}  # its host hears nothing of it
+        assert two.got == [b"the last word"] and one.links != {}  # its host learns nothing of it
         await trio.sleep(100)
         assert two.opened == 1
 
@@ -349,7 +349,7 @@ async def test_a_place_that_is_none_is_refused(
             net.ports[1].dial("fx", place)
 
 
-async def test_clear_messages_leave_this_machine_only_if_that_is_said(
+async def test_unencrypted_messages_leave_this_machine_only_if_that_is_allowed(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with network(monkeypatch, 1) as net:

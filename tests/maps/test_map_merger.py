@@ -88,7 +88,7 @@ sys.stdin.read()
             state = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
             return True
-        return state == "Z"  # whoever is its parent now has not asked for its end
+        return state == "Z"  # its new parent has not asked for its end
 
     try:
         until(is_gone)
@@ -176,7 +176,7 @@ def test_a_process_that_comes_later_is_seen_by_earlier_ones(tmp_path: Path) -> N
                 inbox = Inbox(inboxes.of(slot), shared.control, slot)
                 inbox.append(CHANGE, keyed(b"b%d" % number, entry.encode()))
                 assert shared.get(b"b%d" % number) == b"theirs"
-                inboxes.close()  # its slot is free for the next one
+                inboxes.close()  # its slot is free for the next process
         assert shared.wait_merged(40)
 
 
@@ -188,7 +188,7 @@ def test_inboxes_of_a_file_that_does_not_say_which_are_in_use_are_read(tmp_path:
     control.set_written(5, 80)
     assert control.mark() != before
     before = control.mark_anew()
-    control.set_written(6, 70)  # by somebody who does not say so
+    control.set_written(6, 70)  # written by a process that has not registered its inbox
     assert control.mark() == before
     control.close()
     assert control.mark() != before

@@ -1,4 +1,4 @@
-"""A file that merges many records in one transaction equals a table in memory that takes them one after another."""
+"""A file that merges many records in one transaction equals a table in memory that applies them one after another."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def stored(folder: Path) -> MapStore:
 def play(
     store: MapStore, rule: ConflictRule, steps: list[tuple[str, bytes, int]]
 ) -> tuple[MapStore, MemoryTable]:
-    """Plays it in both. ``end`` is the end of a transaction."""
+    """Plays it in both. ``end`` ends a transaction."""
     table = MemoryTable(rule)
     store_of = store.merging(rule)
     merging = store_of.__enter__()
@@ -80,7 +80,7 @@ def play(
             merging.advance(origin, told)
             table.apply([(key, entry)], {origin: told})
         else:
-            time = (at << 8) + number * 10  # mostly growing
+            time = (at << 8) + number * 10  # the keys mostly grow
             removed = kind == "remove"
             life = time if removed and rule is not LAST_WRITER else 0
             mine = table.entry(key)

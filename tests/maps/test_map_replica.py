@@ -191,7 +191,7 @@ def test_a_host_that_was_away_longer_than_tombstones_last_begins_anew() -> None:
 
 
 def parted(world: MapWorld, seconds: float = 20.0) -> None:
-    """All hosts are equal; then none is connected for longer than tombstones last."""
+    """At first all hosts are equal; then none is connected for longer than tombstones last."""
     world.connect_all()
     for node, host in world.hosts.items():
         host.write(b"all %d" % node, VALUES[world.rule.name])
@@ -219,7 +219,7 @@ VALUES = {
 def test_hosts_that_were_apart_and_have_all_forgotten_removals_lose_nothing_and_bring_nothing_back(
     hosts: int, shared: bool, rule: ConflictRule
 ) -> None:
-    """Each has removals that the others lack, so each must drop values because of the others, at the same time."""
+    """Each has removals that the others lack, so each must drop values because of the others, all at the same time."""
     world = MapWorld(hosts, tombstone_age=5.0, max_ahead=1.0, shared=shared, rule=rule)
     parted(world)
     assert all(not any(e.removed for e in h.table.entries.values()) for h in world.hosts.values())
@@ -256,7 +256,7 @@ def test_a_host_that_is_connected_and_lags_while_removals_are_forgotten_gives_th
     one, two = world.hosts.values()
     one.write(b"key", b"value")
     world.run(1)
-    one.offset = 60.0  # its changes from now on wait at the other host
+    one.offset = 60.0  # from now on its changes wait at the other host
     one.write(b"key", None)
     one.write(b"more", b"value")
     world.run(10)
@@ -287,7 +287,7 @@ def test_a_survey_of_many_changes_is_cut_and_drops_the_right_ones() -> None:
 
 
 def test_a_survey_waits_until_the_peer_has_the_changes_that_replaced_its_values() -> None:
-    """A key that was written again is never absent meanwhile."""
+    """A reader never sees a rewritten key as absent."""
     world = MapWorld(2, tombstone_age=5.0, max_bandwidth=2000.0)
     world.connect_all()
     one, two = world.hosts.values()
@@ -353,7 +353,7 @@ def test_changes_behind_a_gap_are_asked_for() -> None:
     one, two = world.hosts.values()
     one.write(b"lost", b"value")
     (link,) = one.replica._links
-    one.replica._links[link].sent[one.origin] = 1  # as if it had been sent, and got lost
+    one.replica._links[link].sent[one.origin] = 1  # as if it had been sent and lost
     one.write(b"key", b"value")
     world.run(0.2)
     assert two.values() == {} and two.replica.counters["gaps"] == 1
@@ -475,7 +475,7 @@ def test_two_hosts_with_copies_of_one_folder_are_told_when_they_take_turns() -> 
         replica.received(link, encode(hello), now)
         return [out.kind for out in replica.take() if isinstance(out, Told)]
 
-    for link in range(5):  # a host that is restarted now and then
+    for link in range(5):  # a host that is restarted from time to time
         assert "same identifier" not in connects(link, 20.0 * link)
     said = [connects(link, 100.0 + link) for link in range(5, 12)]
     assert ["same identifier" in kinds for kinds in said] == [False] * 2 + [True] * 5
@@ -495,7 +495,7 @@ def test_the_connected_one_of_two_hosts_with_copies_of_one_folder_stays() -> Non
     assert list(replica._links) == [4]
     reasons = [decode(one.data) for one in out if isinstance(one, SendToPeer) and one.link == 9]
     assert isinstance(reasons[-1], Refused) and "given twice" in reasons[-1].reason
-    replica.link_closed(4)  # it is gone: the other one may come
+    replica.link_closed(4)  # the link has ended: the other host may connect
     replica.link_opened(10)
     replica.received(10, encode(hello), 11.0)
     assert list(replica._links) == [10] and 2 in replica.peers

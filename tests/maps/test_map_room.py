@@ -1,4 +1,4 @@
-"""A put that finds the inbox of its process full waits for the merger, at most for its limit."""
+"""A put that finds its process's inbox full waits for the merger, no longer than its limit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fill(write: Callable[[bytes], object], reason: str = "") -> int:
 
 
 def at_a_pause(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> list[float]:
-    """Call a function whenever a put waits. The list gets an item for each time."""
+    """Call a function whenever a put waits. The returned list gets an item each time."""
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:

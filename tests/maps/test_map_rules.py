@@ -64,7 +64,7 @@ def test_bytes_that_are_no_value_give_way_in_any_order(name: str, data: st.DataO
     assert merged(rule, good, b"\xff") == (good, True)
 
 
-def test_a_change_of_a_merging_rule_contains_what_its_host_had() -> None:
+def test_a_change_of_a_merging_rule_contains_the_value_of_its_host() -> None:
     table = MemoryTable(Union())
     for number, value in enumerate((b'["a"]', b'["b"]')):
         table.change(7, b"key", MapEntry(value, MapStamp(number, 1)))
@@ -152,7 +152,7 @@ def test_a_removal_wins_over_unseen_changes_with_merging_rules() -> None:
     assert join(rule, removal, after)[0].value == b'["b"]'
 
 
-def test_a_counter_adds_up_what_hosts_have_added() -> None:
+def test_a_counter_is_the_sum_of_the_additions_of_all_hosts() -> None:
     rule = PnCounter()
     one = rule.add(rule.add(None, 1, 5), 1, -2)
     two = rule.add(None, 2, 10)

@@ -1,4 +1,4 @@
-"""Replicas whose links share a medium: one message for all of them."""
+"""Replicas whose links share a medium: one message serves all links."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_change_leaves_once_for_all_hosts_that_share_a_medium() -> None:
     world.run(1)
     assert all(host.values() == one.values() for host in world.hosts.values())
     assert one.replica.counters["shared_sent"] == one.replica.counters["entries_sent"] == 1
-    assert world.messages - before == 9  # each other host acknowledges it, once
+    assert world.messages - before == 9  # each other host acknowledges it once
 
 
 def test_hosts_on_a_quiet_medium_seldom_report_their_stamps() -> None:
@@ -68,7 +68,7 @@ def test_a_peer_whose_window_is_full_holds_up_nobody_else() -> None:
     world.run(1)
     one, slow = world.hosts[1], world.hosts[4]
     for pipe in slow.links.values():
-        pipe.waiting.append((world.now + 5.0, b""))  # its messages come later
+        pipe.waiting.append((world.now + 5.0, b""))  # the messages of this link come later
     for number in range(30):
         one.write(b"k%d" % number, b"x" * 300)
         world.run(0.1)

@@ -19,7 +19,7 @@ from jgroups_py.maps.memory import MemoryLinks
 from jgroups_py.maps.replication_status import read_status
 
 SIZE = 1 << 28
-"""Planted faults are looked for with little address space."""
+"""Runs with planted faults have little address space."""
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.002, 0.02])
@@ -147,7 +147,7 @@ def test_an_update_that_updates_the_same_key_is_told_and_its_lock_is_free_afterw
 def test_forked_workers_of_a_map_that_was_opened_before_count_and_die_as_they_like(
     tmp_path: Path,
 ) -> None:
-    """gunicorn forks its workers so with --preload."""
+    """gunicorn with --preload forks its workers like this."""
     with blocking.open_map(tmp_path / "m", key=str, value=int, max_bytes=SIZE) as m:
         m["hits"] = 0
         children = []
@@ -199,7 +199,7 @@ def test_a_forked_worker_leaves_replication_to_the_process_that_opened_the_map(
 def test_a_forked_worker_that_outlives_the_process_that_replicated_has_neither_its_port_nor_its_links(
     tmp_path: Path,
 ) -> None:
-    """Otherwise no other process could listen there, and peers would wait for a dead one."""
+    """Otherwise no other process could listen at that port, and peers would wait for a dead one."""
     place = "127.0.0.1", int(os.environ["JGROUPS_BIND_PORT"]) + 1
     there = f"{place[0]}:{place[1]}"
     options: Any = {"name": "m", "key": str, "value": int, "max_bytes": SIZE}
@@ -212,7 +212,7 @@ def test_a_forked_worker_that_outlives_the_process_that_replicated_has_neither_i
         if pid == 0:
             os.close(gate[1])
             os.write(there_is_one[1], b"x")
-            os.read(gate[0], 1)  # it lives as long as the test wants
+            os.read(gate[0], 1)  # it lives until the test ends it
             os._exit(0)
         os.read(there_is_one[0], 1)
         one.close()
@@ -220,7 +220,7 @@ def test_a_forked_worker_that_outlives_the_process_that_replicated_has_neither_i
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             other.bind(place)
             other.listen()
-        until = time.monotonic() + 3  # a peer that were only silent would be gone after ten
+        until = time.monotonic() + 3  # a link to a peer that is only silent would end after ten
         while two.statistics().peers and time.monotonic() < until:
             time.sleep(0.01)
         assert not two.statistics().peers

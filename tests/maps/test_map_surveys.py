@@ -1,4 +1,4 @@
-"""Surveys: hosts that have missed removals become equal again, even if surveys are cut off, and no other value is
+"""Surveys: hosts that missed removals become equal again, even if surveys are cut off, and no other value is
 dropped."""
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_the_clusters_that_were_found_to_stay_different_end_equal() -> None:
 def test_hosts_that_are_written_all_the_time_get_a_survey_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Such hosts never have the same changes, so they cannot compare."""
+    """Such hosts never have equal sets of changes, so they cannot compare."""
     monkeypatch.setattr(surveys, "SURVEY_NUMBERS", 5)
     world = apart(compare_wait=1.0)
     world.connect_all()
@@ -141,7 +141,8 @@ def test_a_third_host_that_got_a_value_without_its_removal_gives_it_up_though_no
 
 
 def test_an_old_write_that_some_refuse_and_others_take_is_nowhere_at_the_end() -> None:
-    """Host 2 wrote it before the removal. Host 1 has forgotten that already when the write comes, host 3 has it still."""
+    """Host 2 wrote the value before the removal. Host 1 has already forgotten the removal when the write arrives;
+    host 3 still has it."""
     world = MapWorld(3, tombstone_age=30.0)
     one, two, three = world.hosts.values()
     world.connect(1, 3)
@@ -149,7 +150,7 @@ def test_an_old_write_that_some_refuse_and_others_take_is_nowhere_at_the_end() -
     world.run(0.1)
     one.write(b"key", None)
     world.run(0.5)
-    one.offset = 100.0  # this host's clock forgets it now
+    one.offset = 100.0  # the clock of this host makes it forget the removal now
     world.run(1.5)
     assert not one.table.entries and three.table.entries[b"key"].removed
     one.offset = 0.0
@@ -159,7 +160,7 @@ def test_an_old_write_that_some_refuse_and_others_take_is_nowhere_at_the_end() -
     assert three.replica.counters["diverged"] == 0
 
 
-# --- what is not dropped
+# --- values that are not dropped
 
 
 class Loses(MemoryTable):
@@ -183,7 +184,7 @@ def test_a_difference_that_no_removal_explains_is_told_and_nothing_is_dropped() 
         assert "differs" in [told.kind for told in host.told]
         assert "stale" not in [told.kind for told in host.told]
         assert host.replica.counters["dropped"] == 0
-        assert 2 <= host.replica.counters["differed"] <= 6  # less and less often
+        assert 2 <= host.replica.counters["differed"] <= 6  # at growing intervals
 
 
 def test_removals_that_all_hosts_have_confirmed_explain_nothing() -> None:
@@ -213,7 +214,7 @@ def test_all_hosts_and_their_files_know_that_a_host_may_lack_removals() -> None:
 
 
 def test_a_key_that_another_host_has_replaced_meanwhile_is_no_difference_for_long() -> None:
-    """Host 4 gets changes of host 3 without the one that host 2 has replaced; host 1 got that one before."""
+    """Host 4 gets changes of host 3, except the one that host 2 has replaced; host 1 got that one earlier."""
     world = MapWorld(4, have_interval=0.05, repair_wait=0.5)
     one, two, three, four = world.hosts.values()
     for host in world.hosts.values():
@@ -229,7 +230,7 @@ def test_a_key_that_another_host_has_replaced_meanwhile_is_no_difference_for_lon
     world.connect(1, 4)
     changes = list(three.table.changes(three.origin, 0, 9, 9))
     assert not changes
-    four.table.apply([], {three.origin: 1})  # the changes that host 3 passes on now
+    four.table.apply([], {three.origin: 1})  # the changes that host 3 still passes on
     four.start()
     again_linked = [(1, 4), (3, 4)]
     world.cut(1, 4)
@@ -283,7 +284,7 @@ def test_a_difference_counts_when_it_is_seen_twice_and_is_looked_for_less_and_le
     [
         (Have([(ONE, 9)], 0, 1, True), True),
         (Have([(ONE, 9), (TWO, 0)], 0, 1, True), True),
-        (Have([(ONE, 9)], 0, None, True), False),  # it does not say
+        (Have([(ONE, 9)], 0, None, True), False),  # the peer does not report it
         (Have([(ONE, 8)], 0, 1, True), False),
         (Have([(ONE, 9), (TWO, 1)], 0, 1, True), False),
         (told(table_with(1, 2).contents(), lacking=True), False),
@@ -303,7 +304,7 @@ def test_sums_of_neighbouring_changes_do_not_cancel_out() -> None:
     for begin in range(40):
         for end in range(begin, 40):
             found.add(counted(table_with(*range(begin, end), to=40).entries.values()).get(0, 0))
-    assert len(found) == 40 * 39 // 2 + 1  # and one for none at all
+    assert len(found) == 40 * 39 // 2 + 1  # and one for an empty map
 
 
 def entry(number: int, expires: int = 0, value: bytes | None = b"v") -> MapEntry:
@@ -385,7 +386,8 @@ def test_a_file_of_version_1_that_an_old_process_has_open_is_refused(tmp_path: P
     filled(folder)
     with closing(SharedFile(folder, FileSettings(max_bytes=1 << 24))) as file:
         make_old(file)
-    # A process that has the map open has locked its inbox. A lock of another handle stands for one of another process.
+    # A process that has the map open holds the lock of its inbox. The lock of another handle plays the lock of
+    # another process.
     with (folder / "inbox.3").open("a+b") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         with pytest.raises(MapFileError, match="is of version 1 and open in another process"):

@@ -1,4 +1,4 @@
-"""The log lines of a map's host, and a host whose disk is lost."""
+"""The log lines of a map's host; a host that loses its disk."""
 
 from __future__ import annotations
 

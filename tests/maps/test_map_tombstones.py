@@ -1,4 +1,4 @@
-"""Tombstones are looked at a few at a time: a map may have very many of them (jgroups_py/maps/forgetting.py)."""
+"""Tombstones are scanned a few at a time: a map may have very many of them (jgroups_py/maps/forgetting.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOW = 1_000_000
 
 
 class Counted(MemoryTable):
-    """Records the number of tombstones of each look."""
+    """Records the number of tombstones in each scan."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ def test_old_tombstones_are_found_behind_many_that_must_stay() -> None:
         now = replica.tick(now)
     assert table.looks == [TOMBSTONES_AT_ONCE, TOMBSTONES_AT_ONCE, 10]
     assert replica.counters["tombstones_forgotten"] == 1 and len(table.entries) == many - 1
-    for _ in range(90):  # a rest of two intervals of half a second
+    for _ in range(90):  # a pause of two intervals of half a second
         now = replica.tick(now)
     assert len(table.looks) == 3
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Waiting until other hosts have all puts, for trio, threads and asyncio."""
+"""Callers wait until other hosts have all puts, with trio, threads and asyncio."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One process at a time writes to the data file. A stopped process keeps no other one from opening, reading and
-putting."""
+"""One process at a time writes to the data file. A stopped process keeps no other process from opening, reading
+and putting."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_map_opens_beside_a_process_that_was_stopped_while_it_wrote(tmp_path: 
     with opened(tmp_path) as shared:
         shared.write(b"before", b"1")
     with stopped_writer(tmp_path), opened(tmp_path, max_bytes=None) as shared:
-        # LMDB's own lock would be waited for without an end.
+        # A process would wait for LMDB's own lock without end.
         assert shared.store._env.flags()["readonly"]
         assert shared.get(b"before") == b"1"
         shared.write(b"key", b"2")
@@ -56,7 +56,7 @@ def test_a_map_opens_beside_a_process_that_was_stopped_while_it_wrote(tmp_path: 
             shared.store.make_writable()
         assert not shared.wait_merged(0.05)
         assert shared.get(b"before") == b"1"
-    with opened(tmp_path) as shared:  # it merges the puts that the other one could not
+    with opened(tmp_path) as shared:  # it merges the puts that the other process could not merge
         assert shared.get(b"key") == b"2" and shared.wait_merged()
 
 
@@ -84,7 +84,7 @@ def test_a_reader_goes_on_when_its_process_may_write(tmp_path: Path) -> None:
     with closing(shared):
         assert shared.get(b"key") == b"1"
         shared.store.make_writable()
-        assert shared.get(b"key") == b"1"  # without a look: nothing has changed
+        assert shared.get(b"key") == b"1"  # without a search: nothing has changed
 
 
 @pytest.mark.usefixtures("wait")
@@ -118,7 +118,7 @@ def test_a_transaction_has_the_lock_until_it_ends(tmp_path: Path) -> None:
                         raise KeyError
             except KeyError:
                 pass
-            assert other.take(5.0)  # the merger of this process may have it for a moment
+            assert other.take(5.0)  # the merger of this process may hold it for a moment
             other.release()
 
 
@@ -169,7 +169,7 @@ def test_a_disk_that_takes_nothing_is_a_clear_error(
 
 
 def reads(shared: SharedFile) -> bool:
-    """Return whether there is a snapshot whose pages LMDB keeps."""
+    """Return whether LMDB keeps the pages of a snapshot."""
     lines = shared.store._env.readers().splitlines()[1:]
     return any(line.split()[2] != "-" for line in lines)
 

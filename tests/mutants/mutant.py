@@ -1,4 +1,4 @@
-"""Planted faults as data: the catalogue, and how one of them is put into the source.
+"""Planted faults as data: the catalogue, and the way in which a fault is put into the source.
 
 A file of the catalogue is TOML::
 
@@ -38,7 +38,7 @@ _OF_A_MUTANT: Final = {"name", "file", "in", "old", "new", "fault", "found_by", 
 
 
 class BadCatalogue(Exception):
-    """A mutant that is not well described, or that does not fit the source any more."""
+    """A mutant is badly described, or does not fit the source any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,7 @@ class Mutant:
     def applied_to(self, text: str) -> str:
         """Return the source with the fault in it.
 
-        Raises:
-            BadCatalogue: it does not fit, or what it makes does not compile.
+        Raises: BadCatalogue: the fault does not fit, or the changed source does not compile.
         """
         low, high = _span_of(self, text)
         places = list(_places(text, self.old.strip("\n"), low, high))
@@ -79,7 +78,7 @@ class Mutant:
 
 
 def load(folder: Path = CATALOGUE) -> list[Mutant]:
-    """Return all mutants, by file and in its order. Raises BadCatalogue."""
+    """Return all mutants, by file, in the order of each file. Raise BadCatalogue if one is wrong."""
     mutants = [m for file in sorted(folder.glob("*.toml")) for m in _of_file(file)]
     seen: dict[str, None] = {}
     for mutant in mutants:

@@ -1,9 +1,8 @@
-"""A copy of the repository in which one fault after the other is planted and looked for.
+"""Faults are planted in a copy of the repository, one after the other, and checks look for each.
 
 A check is green, or it finds the fault; one that takes too long has found it as well (``hang``).
-Before a check counts, it must have been green without any fault; and the test that finds a fault must
-find it twice. A test that fails only once is left out, and the check is run again without it, so that later tests
-count.
+Before a check counts, it must have been green without any fault; and a test must find the fault twice. A test
+that fails only once is left out, and the check is run again without it, so that later tests count.
 """
 
 from __future__ import annotations
@@ -29,9 +28,10 @@ from mutant import ROOT, BadCatalogue, Mutant
 TEST_LIMIT: Final = 60.0
 """Seconds that one test may take."""
 CHECK_LIMIT: Final = 90.0
-"""Seconds that a whole check may take, beside five times what it takes without a fault."""
+"""Seconds that a whole check may take, in addition to five times its time without a fault."""
 ACCIDENTS_MAX: Final = 3
-"""Tests of one check that may be left out because they fail only once; after that the check counts as green."""
+"""The most tests of one check that may be left out because they fail only once; after that the check counts
+as green."""
 MEMORY_MAX: Final = 6 << 30
 """Address space of a check, bytes: a fault may allocate without end."""
 _LEFT_OUT: Final = (".*", "build", "dist", "*.egg-info", "__pycache__")
@@ -55,8 +55,8 @@ class NotGreen(Exception):
 class Outcome:
     """The outcome of one check. ``by``: the failing test, or the command with its output; empty if all were green.
 
-    ``test``: a single test that failed, and did not merely take too long; without parameters. ``once``: such
-    tests that did not fail a second time, a busy machine perhaps.
+    ``test``: a single test that failed for another reason than its time, without parameters. ``once``:
+    tests of this kind that did not fail a second time, perhaps because of a busy machine.
     """
 
     by: str
@@ -68,8 +68,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one mutant. ``by``: the test that found it; empty if none did. ``once``: tests that failed, and not
-    a second time."""
+    """The result of one mutant. ``by``: the test that found it; empty if none did. ``once``: tests that failed once,
+    but not a second time."""
 
     mutant: Mutant
     by: str
@@ -84,7 +84,7 @@ class Result:
 
 
 class Known:
-    """Checks that were green without a fault, and how long they took. Shared by all benches."""
+    """Checks that were green without a fault, and their times. Shared by all benches."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
@@ -103,7 +103,7 @@ class Known:
 
 
 class Bench:
-    """One copy, one check at a time."""
+    """A copy of the repository, in which one check runs at a time."""
 
     def __init__(self, folder: Path, known: Known, fitted: bool = True) -> None:
         """``fitted``: if a mutant keeps tests from being collected, its author made a mistake; otherwise it counts as
@@ -121,11 +121,10 @@ class Bench:
                 shutil.copy2(file, folder / file.name)
 
     def look_for(self, mutant: Mutant) -> Result:
-        """Plant the fault, run its checks until one finds it, and take it out again.
+        """Plant the fault, run its checks until one finds it, and remove it again.
 
-        Raises:
-            BadCatalogue: it does not fit, or tests cannot even be collected with it.
-            NotGreen: a check fails without it.
+        Raises: BadCatalogue: the fault does not fit, or tests cannot even be collected with it.
+            NotGreen: a check fails without the fault.
         """
         file = self.folder / mutant.file
         text = file.read_text(encoding="utf-8")
@@ -152,7 +151,7 @@ class Bench:
         self._kill()
 
     def _limit_of(self, check: str) -> float:
-        """Return the longest time that the check may take; it is first run without a fault if that was not done."""
+        """Return the longest time that the check may take; run it first without a fault if that was not done before."""
         with self._known.lock(check):
             seconds = self._known.seconds(check)
             if seconds is None:
@@ -174,7 +173,7 @@ class Bench:
         return Outcome("", outcome.seconds, once=tuple(once))
 
     def _run(self, check: str, limit: float, without: Sequence[str] = ()) -> Outcome:
-        """``without``: tests to leave out, with those of the file whose names begin as theirs do."""
+        """``without``: tests to leave out, together with tests of the same file whose names begin like theirs."""
         words = shlex.split(check)
         is_command = words[0] == "jgroups-py"
         words += [f"--deselect={test}" for test in without]
@@ -213,7 +212,9 @@ class Bench:
         if failed is None:
             return Outcome(f"{check}: {_last_line(said)}", seconds)
         hang = "Timeout" in said
-        function = failed[1].partition("[")[0]  # with all its parameters, whatever they look like
+        function = failed[1].partition("[")[
+            0
+        ]  # with all its parameters, whatever characters they have
         return Outcome(failed[1], seconds, hang, "" if hang else function)
 
     def _kill(self) -> None:
@@ -232,7 +233,7 @@ _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*\])?)(?: - .*)?$", r
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """The copy's modules come first, and their compiled files are kept."""
+    """The copy's modules come first in the path, and their compiled files are kept."""
     wanted = {
         "PYTHONPATH": str(folder),
         "PYTHONHASHSEED": "0",
@@ -247,7 +248,7 @@ def _bound_memory() -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a source file. Compiled files of the former one must not be used for it."""
+    """Write a source file. Compiled files of the former source must not be used for it."""
     file.write_text(text, encoding="utf-8")
     Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
 

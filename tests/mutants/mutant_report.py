@@ -17,7 +17,7 @@ _HEAD: Final = "| mutant | what is wrong with it | found by | s |\n|---|---|---|
 
 
 def problems_of(results: Sequence[Result]) -> list[str]:
-    """Return the reasons why this run is not good; empty: it is good."""
+    """Return the reasons why this run is not good; an empty list for a good one."""
     problems = []
     found = sum(result.found for result in results)
     if results and found < SHARE * len(results):
@@ -64,7 +64,7 @@ def rows_of(table: str) -> dict[str, tuple[str, str]]:
 
 def write_table(file: Path, catalogue: Sequence[Mutant], results: Iterable[Result]) -> None:
     """Brings the table in ``file`` up to date: mutants that were not run keep their rows, and rows without a mutant in
-    the catalogue go. The text above the first area stays."""
+    the catalogue are removed. The text above the first area stays."""
     old = file.read_text(encoding="utf-8") if file.exists() else ""
     rows = rows_of(old)
     for result in results:

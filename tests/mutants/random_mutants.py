@@ -1,7 +1,7 @@
 """Random mutants: small changes at random places of the files that the catalogue knows.
 
-Comparisons are widened, conditions taken for true or false, operands, calls and assignments left out. Many changes have
-no effect, so survivors are to be looked at, not counted.
+Comparisons are widened, conditions are replaced by true or false, operands, calls and assignments are left out. Many
+changes have no effect, so a person looks at the survivors, and their number does not count.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TELLS: Final = re.compile(
 )
 """Calls that only write to the log or to traces (not those of a log that is replicated)."""
 _WARNS: Final = re.compile(r"(\w+\.)*_?log(ger)?\.(warning|error|exception|log)\(")
-"""These calls must be made, because a reached limit must be logged. Only their words do not count."""
+"""These calls must be made, because a reached limit must be logged. Only changes of their texts do not count."""
 _COUNTS: Final = re.compile(r"(\w+\.)+(bad|dropped|num_\w+|\w*_(sent|received|dropped))\b")
 _STACKS: Final = "tests/accounts/test_stack_accounts.py"
 _ALONE: Final = "tests/accounts/test_protocol_accounts.py"
@@ -93,22 +93,22 @@ _NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("protocols/", (f"{_ALONE} -k 'tcp or udp or ping or fd_sock2'", _STACKS)),
     ("tools/", ("tests/tools",)),
 )
-"""Beginning of a file's path -> further checks beside the catalogue's; the first match counts. A random change is
-looked for by all tests that are near it, the quick and exact ones first."""
+"""Beginning of a file's path -> further checks beside the catalogue's; the first match counts. All tests near a
+random change look for it, the fast and exact ones first."""
 _LEFT_OUT: Final = ("check", "statistics", "start", "__init__", "__repr__", "__str__")
 """Functions that only report, or only prepare tables."""
 _ELSEWHERE: Final = ("jgroups_py/spark/", "examples/")
 """Folders without random changes: tests of the first need Spark (make test-spark), and no code depends on the
 second."""
 Change = tuple[int, int, str, str]
-"""Beginning and end in the file, the new text, and a description of the change."""
+"""A change: its beginning and end in the file, the new text, and a description."""
 
 
 def drawn(catalogue: Sequence[Mutant], areas: Sequence[str], count: int, seed: int) -> list[Mutant]:
-    """``count`` changes, each place equally likely; the same for the same seed and sources.
+    """Draw ``count`` changes, each place equally likely; the same for the same seed and sources.
 
-    A change is looked for by the checks that the catalogue names for most faults of its area, and by those
-    of ``_NEAR``. ``areas``: only of these; empty: of all.
+    A change is checked by the checks that the catalogue names for most faults of its area, and by those of
+    ``_NEAR``. ``areas``: only places of these; empty: of all areas.
     """
     checks = checks_of(catalogue)
     every = [
@@ -128,7 +128,7 @@ def _text_of(file: str) -> str:
 
 
 def checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """File -> the area most of its mutants are of, and that area's checks, the commonest first."""
+    """File -> the area of most of its mutants, and that area's checks, the commonest first."""
     areas: dict[str, Counter[str]] = {}
     tests: dict[str, Counter[str]] = {}
     for mutant in catalogue:
@@ -146,7 +146,7 @@ def checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, ..
 
 
 def _all_of(checks: Sequence[str], file: str) -> tuple[str, ...]:
-    """Return the checks of a file: the commonest one of its area, two that are near and quick, then the rest."""
+    """Return the checks of a file: the commonest one of its area, two near and fast ones, then the rest."""
     near = next((found for start, found in _NEAR if file.startswith(start)), ())
     settings = [_RANGES] if file.startswith("protocols/") else []
     return tuple(dict.fromkeys([*checks[:1], *near[:2], *settings, *checks[1:], *near[2:]]))
@@ -243,7 +243,7 @@ class _Places(_Spans):
         if self._within:
             self.found.append((".".join(self._inside), (start, end, new, what)))
 
-    # --- where
+    # --- places
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._inside.append(node.name)
@@ -266,7 +266,7 @@ class _Places(_Spans):
     def visit_Raise(self, node: ast.Raise) -> None:
         """Skip the text of an error."""
 
-    # --- what
+    # --- changes
 
     def visit_Compare(self, node: ast.Compare) -> None:
         if len(node.ops) == 1:

@@ -79,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def choose(
     catalogue: Sequence[Mutant], areas: Sequence[str], names: Sequence[str], pick: str
 ) -> list[Mutant]:
-    """Return the mutants asked for; with ``pick`` in an order that depends on it, and without those that are
-    known to survive: to see that takes all of their checks."""
+    """Return the requested mutants; with ``pick`` in an order that depends on it, and without known
+    survivors, which would take all their checks."""
     for wanted, known in (
         (areas, {m.area for m in catalogue}),
         (names, {m.name for m in catalogue}),
@@ -105,9 +105,9 @@ def run(
     say: Say,
     fitted: bool = True,
 ) -> list[Result]:
-    """Look for each, several at the same time. Return results in the order of ``mutants``.
+    """Look for each mutant, several at the same time. Return results in the order of ``mutants``.
 
-    ``seconds``: none is begun after that. ``fitted``: see ``Bench``. Raise the errors of ``Bench.look_for``.
+    ``seconds``: no mutant is begun after that time. ``fitted``: see ``Bench``. Raise the errors of ``Bench.look_for``.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(mutants)):

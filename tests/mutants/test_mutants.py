@@ -1,4 +1,4 @@
-"""The catalogue fits the source, so that it cannot rot; and the runner distinguishes found and missed faults."""
+"""The catalogue fits the source, so it cannot get out of date; and the runner distinguishes found and missed faults."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_every_mutant_of_an_area_fits_the_source_and_compiles(area: str) -> None
 
 
 def test_every_check_names_tests_or_a_drill_that_exist() -> None:
-    """A word behind ``-k`` is in the name of a test, or in one of its parameters: a test that got another name checks nothing here."""
+    """A word behind ``-k`` must be in the name of a test, or in one of its parameters: when a test is renamed, the word
+    selects nothing."""
     for check in dict.fromkeys(check for mutant in CATALOGUE for check in mutant.found_by):
         words = shlex.split(check)
         files = [w.partition("::")[0] for w in words if w.startswith(("tests/", "stacks/"))]
@@ -162,7 +163,7 @@ def test_every_protocol_with_behaviour_has_mutants() -> None:
         "frag2_config",
         "reliable/stable_config",
         "reliable/unicast3_config",
-        # discovery/base.py is what they do
+        # discovery/base.py has their common code
         *(f"discovery/{name}" for name in ("shared_loopback_ping", "local_ping")),
     }
     protocols = {

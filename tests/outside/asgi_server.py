@@ -1,7 +1,8 @@
-"""A server of an ASGI application on a real socket, as small as it can be: HTTP/1.0, one request a connection.
+"""A server of an ASGI application on a real socket, as small as possible: HTTP/1.0, one request a connection.
 
-Arguments: the file of the application, the port, ``members`` that its cache waits for. An application that raises
-is answered with 500, as servers do. Prints "ready" when it listens; ends with its input.
+Arguments: the file of the application, the port, the number of ``members`` that its cache waits for. When an
+application raises, the answer is 500, as with other servers. It prints "ready" when it listens, and ends
+with its input.
 """
 
 from __future__ import annotations

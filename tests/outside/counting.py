@@ -1,4 +1,4 @@
-"""The README's counter, as an outsider writes it, in five ways. Each returns the number of its conflicts."""
+"""The README's counter, as an outsider writes it, in five variants. Each returns the number of its conflicts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A member that counts, in a process of its own: the README's counter, as an outsider writes it.
 
 Arguments: cache file, name, how ("batch", "update", ...), members, tasks, increments of each task.
-Prints "ready" when all members are there, waits for a line, counts, prints how many batches met a
-conflict, waits for a line, prints what it reads.
+It prints "ready" when all members are present, waits for a line, counts, prints how many batches
+met a conflict, waits for a line, and prints the value that it reads.
 """
 
 from __future__ import annotations

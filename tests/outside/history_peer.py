@@ -1,8 +1,8 @@
-"""A member with callers, in a process of its own, that writes down each call and each return.
+"""A member with callers, in a process of its own; it writes down each call and each return.
 
-Arguments: cache file, name, members, callers, steps of each, seed, file to write. Prints "ready" when all members are
-there, waits for a line, calls, prints "done", waits for a line, reads everything once more, prints "read" and
-what merges have discarded, waits for a line.
+Arguments: cache file, name, members, callers, steps of each, seed, file to write. It prints "ready" when all members
+are present, waits for a line, calls, prints "done", waits for a line, reads all nodes once more, prints "read" and
+the values that merges have discarded, and waits for a line.
 
 A line of the file is a call or a return, in JSON: the time of the machine's monotonic clock, which all
 processes share, the number of the call, and the call or its result. So a process that is killed leaves

@@ -13,7 +13,7 @@ POISON = b"poison"
 
 
 class BOOM(Protocol):
-    """Raises ValueError."""
+    """It raises ValueError."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

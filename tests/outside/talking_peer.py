@@ -1,8 +1,8 @@
 """A member that talks, in a process of its own, as an outsider writes it.
 
 Arguments: stack, name, members to wait for, attributes as JSON. Every 50 ms it sends one numbered multicast.
-Prints a JSON line for each accepted ``send``, message, view, and exclusion. "stop" on standard input: no more is sent;
-the end of it: leave.
+It prints a JSON line for each accepted ``send``, message, view, and exclusion. After "stop" on standard input it sends
+no more; at the end of input it leaves.
 """
 
 from __future__ import annotations

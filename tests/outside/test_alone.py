@@ -43,7 +43,7 @@ async def test_another_cluster_on_the_port_is_named_at_both(
 async def test_another_version_is_named(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Both are alone already when they hear each other: neither adopts a version."""
+    """Both members are already alone when they hear each other: neither adopts the other's version."""
     network = MemoryNetwork()
     old = {**SOON, "UDP.version": "5.4", "UDP.max_version_changes": "0"}
     new = {**SOON, "UDP.max_version_changes": "0", "UDP.version": "5.6"}
@@ -95,7 +95,7 @@ async def test_a_member_with_others_or_with_nobody_near_warns_of_nothing(
 @pytest.mark.sockets
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/net")
 async def test_another_port_on_this_machine_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    """Real sockets: a member hears no packets of another port, but the machine knows its listeners."""
+    """With real sockets a member gets no packets of another port, but the machine knows its listeners."""
     there, here = {"UDP.mcast_port": "46611"}, {"UDP.mcast_port": "46622"}
     async with (
         open_channel("udp.xml", cluster="demo", name="A", attributes=there),

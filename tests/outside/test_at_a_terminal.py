@@ -1,6 +1,6 @@
 """`jgroups-py chat` and `cache` on a terminal, as a person uses them.
 
-Messages of others do not break the line that is being typed; a shell remembers typed lines.
+Messages of others do not break the line that a person is typing; a shell remembers typed lines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The README's counter, by many tasks at every member at once: no acknowledged increment is lost."""
+"""Many tasks at every member increment the README's counter at once: no acknowledged increment is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TASKS, TIMES = 10, 30
 
 
 QUEUED = ("update", "increment", "retried")
-"""Contention costs these at most twice the work."""
+"""With contention these take at most twice the work."""
 
 
 @pytest.mark.timeout(120)

@@ -1,4 +1,5 @@
-"""Hundreds of connections of strangers to a member that may have few files: others still join, and it still opens files."""
+"""Strangers open hundreds of connections to a member that may have few files: others still join, and it still opens
+files."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.sockets
 FILES = 200
 """The number of files that the member may have open."""
 CONNECTIONS = 300
-"""More than that, at each of its ports."""
+"""A larger number of connections, at each of its ports."""
 STACK = """<config>
   <TCP bind_addr="127.0.0.1" bind_port="0"/>
   <TCPPING initial_hosts="{hosts}" port_range="0"/>

@@ -1,4 +1,4 @@
-"""A drill that is shipped is found by its name, as stacks are."""
+"""A shipped drill is found by its name, as stacks are."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SENT = 80
 
 
 def drill(tmp_path: Path, text: str, *options: str) -> tuple[int, str, dict[str, Any]]:
-    """Exit code, text output, JSON."""
+    """Return exit code, text output, and JSON."""
     file, out = tmp_path / "three.yaml", tmp_path / "out.json"
     file.write_text(text)
     run = run_apart if "--real" in options else run_here

@@ -1,4 +1,4 @@
-"""A stranger without the key, with real sockets, can neither join nor read, and is counted."""
+"""A stranger without the key, with real sockets, can neither join nor read, and its packets are counted."""
 
 from __future__ import annotations
 

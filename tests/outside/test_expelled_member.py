@@ -1,5 +1,5 @@
-"""A process is stopped for longer than the others wait, and goes on (issue: it kept its old view for 37 s,
-``send`` succeeded, 76 messages vanished)."""
+"""A process is stopped for longer than the others wait, and goes on (formerly it kept its old view for 37
+s, ``send`` succeeded, and 76 messages vanished)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = {
     "FD_ALL3.timeout": "3s",
     "FD_ALL3.interval": "500ms",
     "VERIFY_SUSPECT2.timeout": "500ms",
-    # Announcements come no sooner than with udp.xml: the merge must not depend on them.
+    # Announcements come no sooner than with udp.xml: the merge must not depend on more frequent ones.
     "MERGE3.min_interval": "10s",
     "MERGE3.max_interval": "30s",
 }
@@ -35,7 +35,7 @@ pytestmark = [
 
 
 class Peer:
-    """One process; ``rows``: the lines that it has printed."""
+    """One process; ``rows``: its printed lines."""
 
     def __init__(self, stack: str, name: str, attributes: dict[str, str]) -> None:
         command = [sys.executable, str(PEER), stack, name, str(len(NAMES)), json.dumps(attributes)]

@@ -1,4 +1,4 @@
-"""A group is not opened to the network by accident: a stack whose messages would leave the machine in clear is
+"""No group is opened to the network by accident: a stack whose messages would leave the machine unencrypted is
 refused."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.tools import cli
 
 WIDE = "203.0.113.7"
-"""An address for documentation: no machine has it."""
+"""An address for documentation: no machine uses it."""
 STACK = """<config>
   <TCP bind_addr="{host}" bind_port="7800"{more}/>
   <TCPPING initial_hosts="203.0.113.8[7800]"/>
@@ -101,7 +101,7 @@ NEEDED = {
     "JGROUPS_DNS_QUERY": "members",
     "JGROUPS_JDBC_URL": "jdbc:sqlite:members",
 }
-"""Variables that some shipped stack needs."""
+"""Variables that some of the shipped stacks need."""
 SHIPPED = [
     name
     for name in shipped_stacks()

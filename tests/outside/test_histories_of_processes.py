@@ -1,6 +1,6 @@
 """Real processes with callers, one of them killed by SIGKILL: their histories are linearizable.
 
-Replicated caches answer reads from the member's own copy, so those are checked as reads of that copy
+Replicated caches answer reads from the member's own copy, so the test checks them as reads of that copy
 (design/linearizability.md). A read at the killed member of a value that no other caller got proves nothing.
 """
 
@@ -65,7 +65,7 @@ def call_of(asked: dict[str, Any], back: dict[str, Any]) -> tuple[Call, Any]:
             paths = [path_of(p) for p in asked["paths"]]
             nodes = [node_of(node) for node in back.get("seen", ())]
             changes = tuple(Call("put", p, values) for p in paths)
-            # The reads of a batch that has not returned are not recorded.
+            # The reads of a batch that did not return are not recorded.
             return Call("batch", seen=tuple(zip(paths, nodes, strict=False)), changes=changes), None
         case "add":
             return Call("add", path, (("n", 1),)), result

@@ -1,4 +1,4 @@
-"""A member that is alone, in its group and on the bridge, leaves at once."""
+"""A member that is alone in its group and on the bridge leaves at once."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ for number in range(first, first + 10**9):
 
 
 def kill_writers(folder: Path, kills: int, seed: int) -> None:
-    """Start a writer and kill it after a random number of puts. Every put that had returned is there, and each value is
-    whole."""
+    """Start a writer and kill it after a random number of puts. Check that every put that had returned is there, and
+    that each value is whole."""
     chance = random.Random(seed)
     first = 0
     with blocking.open_map(folder, key=str, value="json", max_bytes=SIZE) as m:
@@ -44,7 +44,7 @@ def kill_writers(folder: Path, kills: int, seed: int) -> None:
             assert last >= first
             for number in range(max(first, last - 199), last + 1):
                 value = m[f"k{number % 200}"]
-                # The put that was under way may have happened, too.
+                # The put that was under way may also have happened.
                 assert value[0] in (number, last + 1)
                 assert len(value[1]) == value[0] % 1000
             first = last + 2
@@ -60,7 +60,7 @@ def test_writers_that_are_killed_leave_every_put_that_returned_and_no_half_entry
 
 @pytest.mark.slow
 def test_writers_are_killed_a_thousand_times(tmp_path: Path) -> None:
-    """``make maps-kills``; JGROUPS_KILLS=N for another number."""
+    """``make maps-kills`` runs this; JGROUPS_KILLS=N sets another number."""
     kill_writers(tmp_path / "m", kills=int(os.environ.get("JGROUPS_KILLS", "1000")), seed=2)
 
 

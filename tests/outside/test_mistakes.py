@@ -60,7 +60,7 @@ class Lab:
         return str(self.folder / name)
 
     def command(self, *words: str, code: int = 2) -> str:
-        """Run a command that must end with ``code`` and one line; return the line."""
+        """Run a command that must end with ``code`` and print one line; return the line."""
         self.printed.readouterr()
         assert cli.run(words) == code
         (line,) = self.printed.readouterr().err.splitlines()
@@ -192,7 +192,7 @@ MISTAKES: dict[str, Callable[[Lab], str]] = {
     "an include that is not there": include_not_found,
     "two files that include each other": includes_in_a_circle,
 }
-"""The first cell of a row of the page, and how the mistake is made."""
+"""The first cell of a row of the page, and the way in which the mistake is made."""
 
 
 def rows() -> dict[str, str]:

@@ -89,7 +89,7 @@ async def test_new_addresses_are_noticed(autojump_clock: MockClock) -> None:
         assert len(a.view.members) == len(b.view.members) == 2
         before = len(names.asked)
         await trio.sleep(600)
-        assert len(names.asked) - before <= 2 * 11  # once a minute, when all is well
+        assert len(names.asked) - before <= 2 * 11  # once a minute, when no address is missing
 
 
 @pytest.mark.parametrize("host", ["no host", "-db", "db_1!", "10.0.0.300", "a..b", "10.0.0"])

@@ -1,4 +1,5 @@
-"""A member's name, a site's name and a cluster's name are texts of others: they end no line of a log and steer no terminal."""
+"""Names of members, sites and clusters are texts of others: they end no line of a log and send no control sequences to
+a terminal."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ async def test_a_call_that_would_wait_for_its_own_batch_is_refused(what: str) ->
             await work()
         assert time.monotonic() - began < 1
         assert await cache.get("/a", "k") == 1
-        assert await CALLS[what](cache) is not None or what == "batch"  # afterwards it may
+        assert await CALLS[what](cache) is not None or what == "batch"  # afterwards it is allowed
 
 
 async def test_tasks_that_the_function_waits_for_are_inside_too() -> None:
@@ -70,7 +70,7 @@ async def test_a_call_that_waits_for_nobody_goes_on() -> None:
 
         @cache.batch(retries=5)
         async def work(batch: CacheBatch) -> None:
-            await cache.increment("/a", "before")  # nothing is read yet
+            await cache.increment("/a", "before")  # no node has been read yet
             await batch.get("/a", "k")
             await cache.increment("/b", "k")
             await cache.increment("/a/below", "k")

@@ -1,4 +1,5 @@
-"""Two caches on one file of SQLite: the second is refused, also in another process; a killed process holds no lock."""
+"""Two caches on one file of SQLite: the second one is refused, also in another process; a killed process holds no
+lock."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ async def test_a_cache_of_another_process_is_refused_until_that_is_killed(tmp_pa
             await count(file, 1)
     finally:
         process.kill()
-    # At once, not waited for. With passivation, values that were only in memory are lost with the process.
+    # The error comes at once, without waiting. With passivation, values that were only in memory are lost
+    # with the process.
     assert await count(file, 3) == 3
     process.communicate()
 

@@ -19,7 +19,7 @@ async def read(channel: Channel) -> None:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """Member and text of each warning about names."""
+    """Return member and text of each warning about names."""
     return [
         (getattr(r, "member", ""), r.getMessage())
         for r in caplog.records
@@ -56,7 +56,7 @@ async def test_each_member_names_both_once(
 def test_a_member_that_comes_back_under_its_name_is_not_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A member that is started again is in one view with its former self for a moment."""
+    """For a moment a restarted member is in one view with its former self."""
     with SimCluster("ABC", ["udp.xml"], seed=1) as cluster:
         cluster.run_for(5)
         cluster.vanish("C")

@@ -22,7 +22,7 @@ def commands_in(text: str) -> list[str]:
 
 
 def options_in(text: str) -> dict[str, str]:
-    """Option -> the text behind it in its line."""
+    """Option -> the text behind the option in its line of the help."""
     listed = text.partition("Options:\n")[2].partition("\nExamples:")[0]
     return dict(re.findall(r"^  (--?[A-Za-z-]+)(?:, --?[A-Za-z-]+)*(.*)$", listed, re.MULTILINE))
 

@@ -1,4 +1,4 @@
-"""A protocol of a user's own that raises ends its own member, by name; the others go on."""
+"""A user's own protocol raises: this ends its own member, with an error that names the protocol; the others go on."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_an_error_of_an_own_protocol_ends_its_member_and_is_named(
             await bad(task_status)
         error = caught.value
         assert "own" in str(error)
-        if at == "junk":  # what it handed up harms the channel, not a protocol
+        if at == "junk":  # items that it handed up harm the channel, not a protocol
             assert error.protocol == "BOOM"
         else:
             assert error.protocol == "BOOM"

@@ -17,7 +17,7 @@ RIGHT = [
     {"relay.site": "LON", "relay.primary": "NYC"},
     {"relay.site": "LON"},
     {"relay.site": "TYO", "relay.sites": ""},
-    {"relay.site": "TYO", "relay.sites": "", "relay.primary": "PAR"},  # PAR may come later
+    {"relay.site": "TYO", "relay.sites": "", "relay.primary": "PAR"},  # PAR may be added later
 ]
 
 

@@ -1,4 +1,4 @@
-"""A member whose application never reads: it is named, at the senders and at itself, and leaves in the end."""
+"""A member whose application never reads: senders and the member itself log its name, and in the end it leaves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def read(channel: Channel) -> None:
 async def send(channel: Channel, sending: Sending) -> None:
     while True:
         await channel.send(bytes(SIZE))
-        await trio.sleep(0.01)  # the clock stands still while anybody runs
+        await trio.sleep(0.01)  # the clock stands still while any task runs
         sending.sent += 1
         sending.last = trio.current_time()
 
@@ -78,7 +78,7 @@ async def test_the_reader_is_named_and_leaves_so_that_others_can_send(
         sending = Sending()
         nursery.start_soon(read, a)
         nursery.start_soon(read, c)
-        for _ in range(100):  # a hundred tasks that wait are no hundred lines
+        for _ in range(100):  # a hundred waiting tasks do not log a hundred lines
             nursery.start_soon(send, a, sending)
         await waits(sending)
         held_at = trio.current_time()
@@ -90,7 +90,7 @@ async def test_the_reader_is_named_and_leaves_so_that_others_can_send(
         (line,) = lines(caplog, "B", "nobody takes items from this channel")
         assert "A cannot send" in line
         assert f"{b.statistics().waiting} messages" in line
-        assert "leaves the group in 1" in line  # hundred and some seconds
+        assert "leaves the group in 1" in line  # a hundred and some seconds
 
         await a.wait_view(2, timeout=None)
         assert 115 < trio.current_time() - held_at < 140
@@ -177,7 +177,7 @@ async def test_the_rule_can_be_changed(autojump_clock: MockClock) -> None:
 async def test_a_member_that_reads_is_not_named(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All are short of credit in the moment in which a burst begins to wait."""
+    """All members lack credit at the moment when a burst begins to wait."""
     network = MemoryNetwork()
     async with (
         open_channel(

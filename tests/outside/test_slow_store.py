@@ -1,4 +1,4 @@
-"""Buddies and a slow store: a node that moves away and comes back while its row is written keeps its last value."""
+"""Buddies and a slow store: a node that moves away and comes back during the write of its row keeps its last value."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_a_node_that_comes_back_while_its_row_is_written_is_not_taken_for_
 
     async def change_elsewhere(a: TreeCache, b: TreeCache) -> None:
         await b.put("/a/b", "x", "B's")
-        await a.put("/a", "x", 1)  # it, and all below it, is A's again
+        await a.put("/a", "x", 1)  # the node and all nodes below it belong to A again
 
     async with opened("A", store=store) as a, opened("B") as b, opened("C"):
         await trio.sleep(5)
@@ -86,7 +86,7 @@ async def test_a_node_that_comes_back_while_its_row_is_written_is_not_taken_for_
             store.pause = 0.0
             await change_elsewhere(a, b)
         assert await a.get("/a/b", "x") == "B's"
-        await trio.sleep(20)  # what the store lacks is written
+        await trio.sleep(20)  # rows that the store lacks are written
         await a.evict("/a/b")
         assert await a.get("/a/b", "x") == "B's"
         assert await b.get("/a/b", "x") == "B's"

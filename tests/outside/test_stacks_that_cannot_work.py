@@ -109,7 +109,7 @@ def refused_by_validate(file: Path) -> str:
 
 
 def refused_by_open_channel(file: Path) -> str:
-    """In virtual time: the refusal takes none, and no task is started."""
+    """The refusal takes no virtual time, and starts no task."""
 
     class Network(MemoryNetwork):
         def driver(self, machine: Any) -> NoReturn:
@@ -198,7 +198,7 @@ def test_datagrams_without_fragmentation_are_warned_of(
 async def test_a_message_that_no_packet_takes_is_refused_where_it_is_sent(
     tmp_path: Path, text: str, most: int | None, autojump_clock: object
 ) -> None:
-    """Before, such a message never arrived, was requested again and again, and later messages waited for it."""
+    """Formerly such a message never arrived, was requested again and again, and later messages waited for it."""
     file = tmp_path / "stack.xml"
     file.write_text(text.replace("/>", ' insecure="true"/>', 1))
     network = MemoryNetwork()
@@ -216,7 +216,7 @@ async def test_a_message_that_no_packet_takes_is_refused_where_it_is_sent(
                 with pytest.raises(LocalProtocolError, match=f"at most {most} bytes.*FRAG2"):
                     await send(fits + b"x")
         await one.send(fits)
-        async for item in two if "<UDP" in text else one:  # TCPPING knows nobody
+        async for item in two if "<UDP" in text else one:  # TCPPING has no hosts
             if isinstance(item, Message):
                 assert item.payload == fits
                 break

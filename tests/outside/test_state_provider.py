@@ -1,4 +1,4 @@
-"""A state provider that raises: the joiner hears of it, the members live and talk afterwards."""
+"""A state provider that raises: the joiner gets the error, and the members live and still exchange messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Peer:
         self.process.stdin.flush()
 
     def wait(self, wanted: str) -> str:
-        """Return the first line that is not read yet and begins so."""
+        """Return the next unread line that begins with this text."""
         until = time.monotonic() + WAIT
         while True:
             try:
@@ -75,7 +75,7 @@ class Peer:
 
 @pytest.fixture
 def peers(tmp_path: Path) -> Iterator[dict[str, Peer]]:
-    """A, B and C over TCP, whose providers work. ``start`` adds more."""
+    """A, B and C over TCP, whose providers work. ``start`` starts further ones."""
     config = load_stack("tcp.xml")
     stack = tmp_path / "stack.xml"
     stack.write_text(to_xml(with_attributes(config, private_attributes(config, 6))))

@@ -234,7 +234,7 @@ async def test_wait_protected_with_a_size_knows_that_a_member_has_crashed(
         await opened.wait()
         await a.wait_protected(2)
         stay.cancel()
-        await a.wait_protected(timeout=0)  # nobody has noticed yet
+        await a.wait_protected(timeout=0)  # no member has noticed the crash yet
         await a.wait_protected(1)
         assert a.members == ("A",)
         with pytest.raises(WaitTimeout, match="there are 1 members, not 2"):

@@ -1,4 +1,5 @@
-"""The README's counter behind web servers: 200 visitors at once, on real sockets. All are answered, each is counted."""
+"""The README's counter behind web servers: 200 visitors at once, on real sockets. All visitors are answered, each is
+counted."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_the_error_without_a_trio_loop_names_the_right_module(
 
 
 def test_an_rpc_under_asyncio_on_a_channel_of_the_background_loop() -> None:
-    """A channel cannot be had without trio, but its value can be carried into asyncio by mistake."""
+    """A channel cannot be opened without trio, but a program can take its value into asyncio by mistake."""
     told = r"^open_rpc needs a trio loop.*jgroups_py.aio.open_rpc"
     with (
         open_blocking("udp.xml", cluster="demo", transport=MemoryNetwork()) as channel,

@@ -1,4 +1,4 @@
-"""FD_ALL3: heartbeats, silence, and own delays."""
+"""FD_ALL3: heartbeats, silence, and delays of its own process."""
 
 from __future__ import annotations
 

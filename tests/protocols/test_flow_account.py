@@ -1,4 +1,4 @@
-"""The account of one sender's bytes: what may be given back, and when it is worth a message."""
+"""The account of one sender's bytes: the bytes that may be given back, and the time when that is worth a message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jgroups_py.protocols.flow.account import CreditAccount
 
 
 def account(*, received: int, read: int = 0, incomplete: int = 0) -> CreditAccount:
-    """60 bytes are given unasked."""
+    """60 bytes are given back before a request."""
     made = CreditAccount(60)
     made.held = received
     made.hold_incomplete(incomplete)
@@ -16,7 +16,7 @@ def account(*, received: int, read: int = 0, incomplete: int = 0) -> CreditAccou
     return made
 
 
-def test_what_was_read_may_be_given() -> None:
+def test_read_bytes_may_be_given_back() -> None:
     made = account(received=100, read=30)
     assert (made.held, made.due) == (70, 30)
     assert made.give() == 30
@@ -29,7 +29,7 @@ def test_bytes_of_incomplete_messages_may_be_given_in_advance() -> None:
     assert (made.held, made.owed, made.due) == (70, -20, 0)
 
 
-def test_a_complete_message_turns_what_was_given_in_advance_into_a_debt() -> None:
+def test_a_complete_message_turns_credit_given_in_advance_into_a_debt() -> None:
     made = account(received=100, incomplete=80)
     assert made.give() == 80
     made.hold_incomplete(0)
@@ -77,7 +77,7 @@ def test_bytes_that_were_not_received_are_not_given() -> None:
         (0, 0, 10, False),
     ],
 )
-def test_it_gives_what_is_worth_a_message(
+def test_credit_is_given_when_it_is_worth_a_message(
     read: int, incomplete: int, wanted: int, worth: bool
 ) -> None:
     made = account(received=100, read=read, incomplete=incomplete)

@@ -33,7 +33,7 @@ from jgroups_py.wire.packet import encode_nested
 A, B, C = (make_address(n) for n in range(1, 4))
 ID = 4
 NAKACK, UNICAST = PROTOCOL_IDS["NAKACK2"], PROTOCOL_IDS["UNICAST3"]
-UPPER = CorrelatorHeader(CorrelatorType.REQ, 0, 200)  # the same for all of a run
+UPPER = CorrelatorHeader(CorrelatorType.REQ, 0, 200)  # the same for all messages of a run
 
 
 def fake(**config: Any) -> FakeStack:
@@ -49,7 +49,7 @@ def fragment(
     owed: int = 0,
     flags: int = int(Flag.OOB),
 ) -> Batch:
-    """Out of band: those may come in any order."""
+    """Out-of-band messages may come in any order."""
     batch = Batch(None, (payload,), {ID: FragHeader(number, index, of)}, src, flags)
     if owed:
         batch.credits = (Credit(src, True, owed),)
@@ -57,7 +57,7 @@ def fragment(
 
 
 def looped(stack: FakeStack, reverse: bool = False) -> list[Batch]:
-    """Return the sent batches as they come in again."""
+    """Return the sent batches as they arrive."""
     sent = stack.take_down()
     for batch in reversed(sent) if reverse else sent:
         stack.up(batch)
@@ -155,7 +155,7 @@ def test_fragments_in_order_without_their_beginning_are_not_kept() -> None:
 def test_the_next_message_in_order_ends_an_incomplete_one(cut: bool) -> None:
     stack = fake()
     stack.up(fragment(1, 0, 2, b"ab", owed=5, flags=0))
-    stack.up(fragment(9, 0, 2, b"ab"))  # out of band: nothing to do with it
+    stack.up(fragment(9, 0, 2, b"ab"))  # out-of-band messages have nothing to do with it
     unicast = Batch(A, (b"x",), {}, B)
     stack.up(unicast)
     assert count(stack, "incomplete") == 2
@@ -277,7 +277,7 @@ def test_flow_control_hears_how_many_credits_incomplete_messages_hold() -> None:
 
 
 def test_flow_control_hears_of_a_dropped_message_before_its_credits_go_back() -> None:
-    """Else the same bytes would be given back as incomplete ones and as read ones."""
+    """Otherwise the same bytes would be given back as incomplete ones and as read ones."""
     stack = fake(max_messages=1)
     stack.up(fragment(1, 0, 2, b"ab", owed=5))
     stack.up(fragment(2, 0, 2, b"ab"))
@@ -343,7 +343,7 @@ def test_senders_outside_the_view_are_limited() -> None:
 
 
 def test_an_incomplete_message_from_outside_the_view_is_dropped_when_nothing_more_comes() -> None:
-    """The sender may have left a group in which we were not (all 7879)."""
+    """The sender may have left a group to which we did not belong (all 7879)."""
     stack = fake(stranger_timeout=10.0)
     stack.event_up(ViewChange(View(ViewId(A, 1), (A, B)), None))
     stack.up(fragment(1, 0, 3, b"ab", B))

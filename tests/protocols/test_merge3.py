@@ -111,7 +111,7 @@ def test_an_announcement_tells_where_the_member_is_once() -> None:
 
 
 def test_the_address_of_a_member_is_forgotten_when_it_has_been_silent_for_long() -> None:
-    """The member was about to join and went away, and no view reports that (membership 1..40)."""
+    """The member was about to join, but left, and no view reports that (membership 1..40)."""
     fake = stack(check_interval=1.0)
     fake.up(info(C, OTHER, THERE))
     fake.advance(20.0)
@@ -202,7 +202,7 @@ def test_views_that_agree_begin_no_merge() -> None:
 
 
 def test_a_difference_that_is_over_is_not_reported() -> None:
-    """C's announcement was old: meanwhile it has our view."""
+    """C's announcement was old: C has our view now."""
     own = view(4, A, B, C)
     fake = stack(own)
     fake.up(info(C, OTHER))
@@ -410,7 +410,7 @@ def test_a_check_ends_with_the_view_it_began_in() -> None:
     assert sent(fake, MergeType.VIEW_REQ) == []
 
 
-# --- who was expelled learns it soon
+# --- expelled members learn of it soon
 
 
 def heartbeat(src: Any) -> Batch:

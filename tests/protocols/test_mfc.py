@@ -34,7 +34,7 @@ def view(number: int, *members: Address) -> View:
 
 
 def fake(**config: Any) -> FakeStack:
-    """Three members, 100 bytes of credit; replenished when 60 or more were consumed."""
+    """Three members, 100 bytes of credit; a member gives credit back after it has consumed 60 bytes or more."""
     stack = FakeStack(MFC(**{"max_credits": 100, "max_block_time": 5.0, **config}), address=A)
     stack.event_up(ViewChange(view(1, A, B, C), None))
     stack.take_up_events()
@@ -327,7 +327,7 @@ def test_a_request_never_gets_credits_for_unconsumed_messages() -> None:
 
 
 def test_lost_credits_are_replaced_while_a_part_of_a_message_waits_for_the_rest() -> None:
-    """25 bytes are here, perhaps fragments; the sender has 100 under way, and nothing comes."""
+    """25 bytes have arrived, perhaps fragments; the sender has 100 under way, and nothing more comes."""
     stack = fake()
     merge(stack)
     deliver(stack, 25)
@@ -345,7 +345,7 @@ def test_lost_credits_are_replaced_while_a_part_of_a_message_waits_for_the_rest(
 
 
 def test_lost_credits_are_replaced_though_the_few_that_are_left_come_and_go() -> None:
-    """80 of 100 are lost; a request brings the other 20, and those are used at once (all 20134)."""
+    """80 of 100 are lost; a request brings the other 20, and they are used at once (all 20134)."""
     stack = fake()
     merge(stack)
     deliver(stack, 20)
@@ -422,7 +422,7 @@ def test_credits_that_got_lost_are_replaced_when_asked_for_twice() -> None:
 
 
 def test_a_message_larger_than_all_credits_that_got_lost_is_replaced_at_once() -> None:
-    """Its credits do not come back by max_credits a minute only; it may be the only message that B ever has under way
+    """Its credits do not come back only at max_credits a minute; it may be the only message that B ever has under way
     (all 1303)."""
     stack = fake()
     merge(stack)
@@ -478,11 +478,11 @@ def test_rubbish_is_counted_and_dropped(amount: Any) -> None:
     assert stack.take_up() == []
 
 
-# --- messages that are not all there
+# --- incomplete messages
 
 
 def incomplete(stack: FakeStack, amount: int, src: Address = B) -> None:
-    """FRAG2 holds so many bytes of messages of which the rest is still to come."""
+    """FRAG2 holds this many bytes of incomplete messages."""
     stack.event_down(IncompleteBytes(src, True, amount))
 
 
@@ -531,7 +531,7 @@ def test_a_request_that_overtakes_a_fragment_is_answered_when_it_has_come() -> N
 
 
 def test_a_sender_that_waits_with_few_credits_is_given_less_at_a_time_from_then_on() -> None:
-    """60 of 100 bytes are given unasked; of 20 it is 12."""
+    """60 of 100 bytes are given back before a request; with 20 bytes of credit it is 12."""
     stack = fake()
     deliver(stack, 20)
     consume(stack)
@@ -642,7 +642,7 @@ def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
         MFC(**{"max_credits": 100, **bad})
 
 
-# --- who is held up, and by whom
+# --- blocked senders, and the members that block them
 
 
 def test_a_sender_is_held_from_when_it_asks_until_something_of_it_is_taken() -> None:

@@ -1,4 +1,4 @@
-"""Recorded conversations of two Java members, one of them replaced by us.
+"""Recorded conversations of two Java members; our stack replaces one of them.
 
 The recorded messages of the Java member A are handed to our stack as B at the recorded times. Our answers must be those
 of Java's B, except for messages that may differ (acknowledgements are sent on other ticks).
@@ -45,7 +45,7 @@ def events(name: str, until: float) -> list[dict[str, Any]]:
 
 
 class Gms(Protocol):
-    """Stands in for GMS: its messages go no further up."""
+    """Stands in for GMS: it hands its messages no further up."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ def test_we_repair_losses_of_a_java_sender() -> None:
     assert player.texts(multicast=True) == ["m1", "m2-lost", "m3", "m4-lost"]
     assert player.texts(multicast=False) == ["u1", "u2-lost", "u3", "u4-lost", "u5", "u6", "u7"]
     requests = player.control(NakAckType.XMIT_REQ)
-    # Java asks at its ticks, we at once and again at ours: the same seqnos.
+    # Java asks at its ticks, we ask at once and again at our ticks: for the same seqnos.
     assert [r for i, r in enumerate(requests) if r not in requests[:i]] == [[3], [5]]
     requests = player.control(UnicastType.XMIT_REQ)
     assert [r for i, r in enumerate(requests) if r not in requests[:i]] == [[3]]
@@ -155,7 +155,7 @@ def test_we_repair_losses_of_a_java_sender() -> None:
 
 
 class Sender(Player):
-    """Plays A: sends and loses messages as the actions say."""
+    """Plays A: it sends and loses messages according to the actions."""
 
     def act(self, action: str) -> None:
         words = action.split()
@@ -166,7 +166,7 @@ class Sender(Player):
 
     def join(self) -> None:
         super().join()
-        # The messages of GMS that are numbered, too.
+        # The numbered messages of GMS count, too.
         self.stack.down(Batch(None, [b"view"], {}))
         self.stack.down(Batch(B, [b"join rsp"], {}))
 
@@ -222,7 +222,7 @@ def test_we_assemble_and_replenish_as_java_does() -> None:
         for protocol in (30, 31)
         if batch.headers.get(protocol) == FcHeader(FcType.REPLENISH)
     ]
-    # Java gave 14,016 and 12,500: it counts whole batches where we count fragments.
+    # Java gave 14,016 and 12,500 bytes back: it counts whole batches where we count fragments.
     assert replenished == [(30, 12516, 3), (31, 12000, 3)]
 
 

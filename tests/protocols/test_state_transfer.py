@@ -85,7 +85,7 @@ def test_the_digest_is_that_of_the_moment_between_two_handlers() -> None:
     fake = stack(delivered=digest(B=1))
     fake.machine.enter()
     fake.stack.protocols[0].pass_up(message(B, StateType.STATE_REQ))
-    fake.answers[GetDigest] = digest(B=2)  # the handler that runs has more to hand up
+    fake.answers[GetDigest] = digest(B=2)  # the running handler has more to hand up
     fake.machine.leave()
     (asked,) = fake.take_up_events(StateRequested)
     fake.event_down(StateReady(asked.token, b"state"))
@@ -136,7 +136,7 @@ def test_a_member_that_joined_in_the_middle_of_a_multicast_still_lacks_it_in_the
 
 @pytest.mark.parametrize("in_time", [True, False])
 def test_a_member_that_awaits_a_state_itself_gives_none(in_time: bool) -> None:
-    """Messages that are held back meanwhile count as delivered, but its reader has not had them."""
+    """Messages that are held back meanwhile count as delivered, but the reader has not got them."""
     fake = stack(B, C, A, delivered=digest(B=1), catch_up_timeout=2.0)
     fake.event_down(GetState(B, 10.0))
     fake.up(multicast(B, 2, b"held"))
@@ -167,8 +167,8 @@ def test_on_joining_the_coordinator_is_asked() -> None:
 
 @pytest.mark.parametrize("kind", [StateType.STATE_RSP, StateType.STATE_EX])
 def test_an_answer_to_a_request_that_was_given_up_is_none_to_the_next_one(kind: StateType) -> None:
-    """Explored: state 76. A provider that our messages had not reached for long answered our second request, with a
-    state as old as the first one."""
+    """Explored: state 76. Our messages had not reached a provider for a long time; it answered our second request
+    with a state as old as the first one."""
     fake = stack(delivered=digest(A=3, B=7))
     fake.event_down(GetState(B, 1.0))
     fake.advance(1.0)
@@ -266,7 +266,7 @@ def test_messages_in_the_state_are_not_delivered() -> None:
 def test_messages_in_the_state_from_a_member_of_a_later_view_are_not_delivered(
     views: int, got: list[bytes]
 ) -> None:
-    """The provider's view was ahead of ours. It is remembered for three views, not for ever."""
+    """The provider's view was ahead of ours. The departed member is remembered for three views, not for ever."""
     fake = stack(connect=True, delivered=digest(B=0))
     fake.up(state(B, b"state", B=0, D=2))
     old = View(ViewId(B, 3), (B, C, A))
@@ -296,7 +296,7 @@ def test_fragments_of_the_state_are_no_concern_of_ours_and_it_may_be_null() -> N
 
 
 def test_an_older_state_sets_the_windows_back_and_nothing_is_twice() -> None:
-    """A Java provider that lags behind: the state has 1..3 of B, we have had 1..5 already."""
+    """A Java provider lags behind: the state has 1..3 of B, but we already have 1..5."""
     fake = stack(connect=False, delivered=digest(A=2, B=5, C=1))
     fake.event_down(GetState(C, 5.0))
     fake.up(multicast(B, 6, b"6"))
@@ -323,7 +323,7 @@ def test_out_of_band_messages_are_compared_as_well() -> None:
 
 
 def test_a_state_waits_for_its_providers_own_multicasts() -> None:
-    """Explored: state 1203. If B dies now, no other member has 6 and 7."""
+    """Explored: state 1203. If B dies now, no other member has its messages 6 and 7."""
     fake = stack(delivered=digest(A=0, B=5, C=1))
     fake.event_down(GetState(B, 5.0))
     fake.up(state(B, b"state", B=7, C=1))
@@ -336,7 +336,8 @@ def test_a_state_waits_for_its_providers_own_multicasts() -> None:
 
 
 def test_a_protocol_that_keeps_copies_sees_a_states_messages() -> None:
-    """Explored: all 7806. Also those of members that left meanwhile (all 9), and messages after the state."""
+    """Explored: all 7806. This includes messages of members that left meanwhile (all 9), and messages
+    after the state."""
     fake = stack(delivered=digest(A=0, B=5, C=1, D=3))
     fake.event_down(GetState(B, 5.0))
     fake.up(multicast(B, 6, b"6", b"7", b"8"))
@@ -542,7 +543,7 @@ def test_the_request_is_an_item_of_the_stream_and_the_digest_of_that_point() -> 
 
 
 def test_a_state_contains_the_messages_of_its_providers_own_state() -> None:
-    """It contains messages that have not come to the provider itself yet, too."""
+    """The state also contains messages that have not reached the provider itself yet."""
     fake = stack(connect=True, delivered=digest(B=3, C=1))
     fake.up(state(B, b"theirs", B=3, C=4))
     fake.advance(2.1)

@@ -76,7 +76,7 @@ def receiving(**config: Any) -> FakeStack:
 
 
 def sending(count: int = 1, **config: Any) -> FakeStack:
-    """We sent B messages 1..count."""
+    """We have sent B messages 1..count."""
     stack = fake(**config)
     stack.down(Batch(B, [b"%d" % n for n in range(1, count + 1)], {}))
     stack.take_down()
@@ -262,7 +262,7 @@ def test_the_ack_of_a_single_message_comes_before_it_would_be_sent_again() -> No
     """Writes of a cache, and most requests, are one message followed by silence."""
     sender, receiver = sending(1, xmit_interval=0.5), receiving(xmit_interval=0.5)
     receiver.up(data(2))
-    receiver.advance(0.5 - 0.001)  # as long as the sender waits, without the way there and back
+    receiver.advance(0.5 - 0.001)  # as long as the sender waits, apart from the round trip
     ((_, seqno, conn, timestamp),) = sent(receiver, ACK)
     sender.take_down()
     sender.advance(0.5 - 0.001)
@@ -362,7 +362,7 @@ def test_a_seqno_beyond_the_window_is_dropped() -> None:
 def test_messages_that_were_too_far_off_are_asked_for_although_only_the_last_is_sent_again() -> (
     None
 ):
-    """2 was lost, 12 to 30 were dropped; the sender repeats nothing but 30 (all 1393)."""
+    """Message 2 was lost, 12 to 30 were dropped; the sender repeats only 30 (all 1393)."""
     stack = receiving(max_window=10)
     stack.up(data(3, 11))
     stack.up(data(12, 30))
@@ -492,7 +492,7 @@ def test_no_gap_is_looked_for_in_a_connection_that_ends_while_its_message_is_han
 
 
 def test_a_member_that_still_has_us_in_its_view_delivers_nothing_twice() -> None:
-    """The member has not heard us for longer than idle connections last (merge 22020)."""
+    """The member has received nothing from us for longer than idle connections last (merge 22020)."""
     stack = receiving(conn_expiry_timeout=2.0, conn_close_timeout=5.0, departed_remembered=100.0)
     stack.event_down(members(2, A, C, old=View(ViewId(A, 1), (A, B, C))))
     stack.advance(90)
@@ -504,7 +504,7 @@ def test_a_member_that_still_has_us_in_its_view_delivers_nothing_twice() -> None
 
 
 def test_gaps_of_strangers_are_not_asked_for_any_more_when_they_are_silent() -> None:
-    """Perhaps the stranger hears no member (membership 23600); its delivered number is remembered all the same."""
+    """Perhaps the stranger hears no member (membership 23600); its delivered number is remembered nevertheless."""
     stack = fake(conn_expiry_timeout=2.0, conn_close_timeout=5.0, departed_remembered=100.0)
     stack.up(data(1, start=True, src=D))
     stack.up(data(3, src=D))
@@ -532,7 +532,7 @@ def test_an_oob_message_of_a_member_that_left_is_not_delivered_again() -> None:
 
 
 def test_messages_on_an_unknown_connection_are_forgotten_in_the_end() -> None:
-    """There is no other connection here that is looked after (membership 22908)."""
+    """No other connection here needs attention (membership 22908)."""
     stack = fake(conn_expiry_timeout=2.0, conn_close_timeout=5.0)
     protocol = stack.protocol
     assert isinstance(protocol, UNICAST3)

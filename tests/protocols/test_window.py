@@ -193,7 +193,7 @@ def test_intervals_grow_while_nothing_comes_and_begin_anew_when_something_came()
     clock.saw(window.known, 0.0)
 
     def next_ones(count: int) -> list[float]:
-        """Return the times of the next requests, from the last one on."""
+        """Return the times of the next requests, beginning with the last one."""
         times = []
         for _ in range(count):
             assert clock.deadline is not None

@@ -1,7 +1,7 @@
-"""Random schedules of RELAY, from a seed: the next step, senders, failing members, slow links.
+"""Random schedules of RELAY from a seed: the next steps, senders, failing members, slow links.
 
 Faults stay within what RELAY.md promises: after a crash at home one complete holder is left, and one member at
-each other site. After them everything is repaired and must come to rest without losses.
+each other site. After the faults everything is repaired and must come to rest without losses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Mix:
     steps: int = 300
     crashes: int = 4
     anybody: bool = False
-    """All holders may fall: only messages of origins that live are promised then."""
+    """All holders may fail: then only messages of living origins are promised."""
 
 
 CALM = Mix(crash=0.0, join=0.0, leave=0.0, wan=0.0)
@@ -42,7 +42,7 @@ SPLITS = Mix(split=0.01, crash=0.005, wan=0.005)
 
 
 class Explorer:
-    """One schedule. ``run`` raises Violation; ``story`` has all events, for replaying by eye."""
+    """One schedule. ``run`` raises Violation; ``story`` has all events, for replaying by hand."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class Explorer:
 
     def _may_fall(self, member: Member) -> bool:
         """Return whether this leaves a complete holder (home) or a member (elsewhere). A site that is split
-        keeps its members."""
+        loses no members."""
         others = [
             m for m in self.net.alive(member.site) if m is not member and not m.wants_to_leave
         ]

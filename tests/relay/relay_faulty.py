@@ -29,7 +29,7 @@ class NoCollect(RELAY):
 
 
 class NoOwnCopies(RELAY):
-    """Origins keep nothing of their own."""
+    """Origins keep no copies of their own messages."""
 
     def start(self) -> None:
         super().start()
@@ -43,7 +43,7 @@ class NoOwnCopies(RELAY):
 
 
 class ForwardedFromOwn(RELAY):
-    """A new relay goes by its own digest, not by the lowest at its site."""
+    """A new relay uses its own digest instead of the lowest at its site."""
 
     def start(self) -> None:
         super().start()
@@ -72,7 +72,7 @@ class NotOnlyNext(RELAY):
 
 
 class TrimToldOnce(RELAY):
-    """An acknowledgement is not repeated on a new session."""
+    """An acknowledgement is not repeated in a new session."""
 
     def start(self) -> None:
         super().start()
@@ -113,7 +113,7 @@ class NoCut(RELAY):
 
 
 class AnyReportCounts(RELAY):
-    """Reports of older views are as good as new ones, and members without a report are left out."""
+    """Reports of older views count as new ones, and members without a report are left out."""
 
     def start(self) -> None:
         super().start()
@@ -138,7 +138,7 @@ class ForgetAtOnce(RELAY):
 
 
 class SendsBeforeAsking(RELAY):
-    """A session begins without the answer; this relay's own numbers are the cursor."""
+    """A session begins before the answer; this relay's own numbers are the cursor."""
 
     def start(self) -> None:
         super().start()
@@ -153,11 +153,11 @@ class SendsBeforeAsking(RELAY):
 
 
 class LowerNumbers(RELAY):
-    """The seed's text taken literally: messages that the other side has are replayed, the rest is dropped."""
+    """The seed's text taken literally: messages that the other side has are replayed, the others are dropped."""
 
     def start(self) -> None:
         super().start()
-        self.holding.looked_at = 1e9  # and does not look for it elsewhere
+        self.holding.looked_at = 1e9  # and does not search it elsewhere
         bridge = self.bridge
 
         def on_have(session: RelaySession, have: Any) -> None:

@@ -73,7 +73,7 @@ class Net:
         self.proofs = True
         """Views tell which of the departed members are dead."""
         self.touched: dict[Member, None] = {}
-        """The members that did something since the oracle looked last."""
+        """The members that acted since the oracle's last check."""
         self.listeners: list[Callable[[Member, str, dict[str, Any]], None]] = []
         for site, names in sites.items():
             for name in names:
@@ -97,7 +97,7 @@ class Net:
         return [m for m in self.everybody if m.alive and site in (None, m.site)]
 
     def site_view(self, site: str) -> list[Member]:
-        """Living members in the order of the newest view, those not in one last."""
+        """Living members in the order of the newest view; members outside it come last."""
         views = [m.pending or m.view for m in self.alive(site) if m.pending or m.view]
         if not views:
             return self.alive(site)
@@ -108,7 +108,7 @@ class Net:
         return self.site_view(site)[0]
 
     def new_view(self, site: str, members: list[Member], merged: list[View] | None = None) -> View:
-        """A view is agreed on: survivors freeze, agree, and may install it, each in its time."""
+        """A view is agreed on: survivors freeze, agree, and may install it at different times."""
         for member in members:
             # A merge is not skipped: a member that misses it would take the others for newcomers.
             if isinstance(member.pending, MergeView):
@@ -192,8 +192,8 @@ class Net:
         self._step_in(member, lambda: member.bottom.pass_event_up(ViewChange(view, old, ended)))
 
     def crash(self, *names: str, reach: dict[str, int] | None = None, view: bool = True) -> None:
-        """Kills members. Each survivor gets at most a random part of their messages (or ``reach`` messages); unicasts
-        in flight are lost. ``view``: the next view is on its way."""
+        """Kills members. At most a random part of its messages (or ``reach`` messages) gets to each survivor;
+        unicasts in flight are lost. ``view``: the next view is on its way."""
         for name in names:
             member = self.members[name]
             member.alive = False
@@ -225,7 +225,7 @@ class Net:
                 self.new_view(site, [m for m in members if m is not None])
 
     def leave(self, name: str) -> None:
-        """RELAY has let Disconnect through: the member is gone with the next view."""
+        """RELAY has let Disconnect through: the member is missing in the next view."""
         member = self.members[name]
         assert member.wants_to_leave, "RELAY holds Disconnect back"
         member.alive = False
@@ -241,7 +241,7 @@ class Net:
             self.new_view(member.site, members)
 
     def partition(self, site: str, *groups: Sequence[str]) -> None:
-        """Each group (names) goes on alone."""
+        """Each group (names) continues separately."""
         self.split = True
         before = self.site_view(site)
         orders = [[m for m in before if m.name in group] for group in groups]
@@ -308,7 +308,7 @@ class Net:
             self._lose_bridge(stack)
 
     def _lose_bridge(self, stack: StackSide) -> None:
-        """The stack is gone; its sent messages may still be in its peers' sockets."""
+        """The stack has closed; its sent messages may still be in the sockets of its peers."""
         self.bridge.remove(stack)
         self.bridge_pending.pop(stack, None)
         self.bridge_views.pop(stack, None)
@@ -393,7 +393,7 @@ class Net:
         assert view is not None
         coordinator = self.by_address[view.members[0]]
         if member.view is None and coordinator is not member:
-            # The join answer comes when the coordinator has the view, and carries its digest.
+            # The join answer comes when the coordinator has the view, and contains its digest.
             return view.id in coordinator.digests_at
         return True
 
@@ -458,7 +458,7 @@ class Net:
             self._tell_stable()
 
     def _tell_stable(self) -> None:
-        """STABLE: the messages that all members of a view have, where all have installed it."""
+        """STABLE: the messages that all members of a view have, once all have installed it."""
         for member in self.alive():
             view = member.view
             if view is None or member.pending is not None:
@@ -501,7 +501,7 @@ class Net:
         raise AssertionError(f"does not come to rest: {self.enabled()}")
 
     def deliver_to(self, kind: str, name: str) -> None:
-        """Everything of that kind that one member can be given now."""
+        """Deliver everything of that kind that one member can get now."""
         while steps := [s for s in self.enabled() if s[:2] == (kind, name)]:
             self.step(*steps[0])
 
@@ -587,7 +587,7 @@ def session_of(member: Member) -> Any:
 
 
 def unsole(member: Member) -> Any:
-    """Return its only session; from now on a second relay is on the bridge for each site."""
+    """Return its only session; from now on each site has a second relay on the bridge."""
     session = session_of(member)
     member.relay.bridge.is_sole = lambda site: False  # type: ignore[method-assign]
     return session

@@ -1,4 +1,4 @@
-"""One member of a site of RELAY machines: its RELAY between a fake of the lower protocols and an application that keeps
+"""A member of a site of RELAY machines: its RELAY between a fake of the lower protocols and an application that keeps
 its messages."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jgroups_py.values.view import Digest, View
 
 
 class Violation(AssertionError):
-    """The oracle saw something that must not be."""
+    """The oracle found a forbidden state."""
 
 
 class Bottom(Protocol):
@@ -89,7 +89,7 @@ class Member:
 
     def __init__(self, net: Any, name: str, site: str, config: dict[str, Any]) -> None:
         self.net = net
-        """The ``relay_harness.Net`` that it is in."""
+        """The ``relay_harness.Net`` to which it belongs."""
         self.name = name
         self.site = site
         self.alive = True
@@ -112,7 +112,7 @@ class Member:
         """Origin -> messages sent before this member had its first view."""
         self.digests_at: dict[int, dict[Member, int]] = {}
         self.owed: dict[int, Batch] = {}
-        """Messages that were handed up here and have not given their credit back, by number."""
+        """Messages that were handed up here and have not given their credit back yet, by number."""
         self.machine = Machine(
             name, random=random.Random(f"{net.seed}/{name}"), now=net.now, trace=self._on_trace
         )
@@ -148,7 +148,7 @@ class Member:
     # flow control
 
     def owing(self, batch: Batch) -> Batch:
-        """The batch as it is handed up, with a credit of its own."""
+        """The batch as it is handed up, with its own credit."""
         assert batch.src is not None
         self.net.credits += 1
         self.owed[self.net.credits] = batch

@@ -13,7 +13,7 @@ from jgroups_py.values.address import UUID, Address
 
 
 class RecordedTimer:
-    """A timer that a test lets run out."""
+    """A timer; the test decides when it fires."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self.fire = callback

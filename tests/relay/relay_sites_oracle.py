@@ -1,8 +1,8 @@
-"""An oracle of sites of RELAY machines. It stands outside the protocol and looks at everything.
+"""An oracle of sites of RELAY machines. It is outside the protocol and sees all members.
 
-I1: each message once, in order, no gap that was not announced. I2: no number beyond the sent ones, and no trim of a
-    message that a member lacks.
-I4: members with one view delivered the same messages of members that are not in it.
+I1: each message is delivered once, in order, without a gap that was not announced. I2: no number beyond the sent
+    ones, and no trim of a message that a member lacks. I4: members with one view delivered the same messages of
+    members that are not in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SitesOracle:
         return [m for m in self._everybody if m.alive and site in (None, m.site)]
 
     def delivered(self, member: Member, origin: str, number: int, before: list[int]) -> None:
-        """I1: once, in order, no gap that was not announced."""
+        """I1: once, in order, without a gap that was not announced."""
         sender = next(m for m in self._everybody if m.name == origin)
         if sender.site == member.site:
             self._home_delivered.setdefault(origin, {}).setdefault(number, []).append(member)
@@ -51,7 +51,7 @@ class SitesOracle:
         ) or self._moved(member, sender)
 
     def _skipped(self, member: Member, sender: Member, number: int) -> bool:
-        """Return whether the member learned that this number does not come."""
+        """Return whether the member was told that this number does not come."""
         return any(
             what == "gap"
             and more["how"] == "skipped"
@@ -61,14 +61,14 @@ class SitesOracle:
         )
 
     def _moved(self, member: Member, sender: Member) -> bool:
-        """Did a state replace the digests?"""
+        """Return whether a state has replaced the digests."""
         return any(isinstance(e, StateReceived) for e in member.events)
 
     def stepped(self, touched: Collection[Member], *, split: bool) -> None:
         """Check I2 after every step, and the machines' own checks.
 
-        Args: touched: members that acted in this step. split: a site is or was split. Its parts do not learn each
-            other's numbers.
+        Args: touched: members that acted in this step. split: a site is or was split. The parts of a split site
+            do not learn each other's numbers.
         """
         for member in touched:
             if member.alive:
@@ -131,7 +131,7 @@ class SitesOracle:
 
     def lost(self, *, primary: str | None = None, announced_too: bool = False) -> list[str]:
         """Return messages that a survivor at home delivered and a member elsewhere did not get. ``announced_too``:
-        leave out messages that this member heard to be lost."""
+        leave out messages that this member was told to be lost."""
         missing = []
         for origin, numbers in self._home_delivered.items():
             sender = next(m for m in self._everybody if m.name == origin)

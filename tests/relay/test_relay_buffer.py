@@ -89,7 +89,7 @@ def test_messages_that_leave_from_the_middle_are_counted() -> None:
 
 def test_runs_that_are_gone_leave_the_lists() -> None:
     held = buffer()
-    for first in range(1, 601, 2):  # every second number is missing: runs do not grow together
+    for first in range(1, 601, 2):  # every second number is missing, so runs do not join
         fill(held, A, first, 1)
     for upto in range(1, 580, 2):
         held.trim(A, upto)
@@ -100,7 +100,7 @@ def test_runs_that_are_gone_leave_the_lists() -> None:
 
 
 def test_messages_that_are_spilled_from_the_middle_are_counted(tmp_path: Path) -> None:
-    """As many messages have left the file meanwhile (all 7107)."""
+    """The same number of messages has left the file meanwhile (all 7107)."""
     held = RelayBuffer(9, 1_000_000, 0.0, SpillFile(str(tmp_path), 1_000_000))
     for origin, first in ((B, 1), (A, 4), (A, 1), (A, 7)):
         fill(held, origin, first, 3)
@@ -142,7 +142,7 @@ def test_spilled_messages_are_read_back_and_their_file_is_emptied(tmp_path: Path
 
 
 def test_a_part_of_a_spilled_run_stays_in_the_file(tmp_path: Path) -> None:
-    """Read back into memory it was above the limit (a simulated drill found it)."""
+    """Read back into memory, the run exceeded the limit (a simulated drill found it)."""
     held = RelayBuffer(5, 1_000_000, 0.0, SpillFile(str(tmp_path), 1000))
     fill(held, A, 1, 5)
     fill(held, A, 6, 5)

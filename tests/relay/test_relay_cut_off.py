@@ -1,4 +1,4 @@
-"""A relay that lost most of its site, and cannot know whether they are dead.
+"""A relay that has lost most of its site, and cannot know whether those members are dead.
 
 NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other.
 """
@@ -22,7 +22,7 @@ def kept(net: Net) -> int:
 def test_messages_that_the_rest_of_a_site_lacks_stay_at_the_other_site_while_its_relay_is_cut_off() -> (
     None
 ):
-    """Z and T may have a view of their own or not; they do not come to the bridge."""
+    """Z and T may have a view of their own or not; neither comes to the bridge."""
     net = started()
     net.partition("SFO", "Y", "ZT")
     net.hold("bview", dst="Z")

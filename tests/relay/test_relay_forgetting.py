@@ -1,5 +1,5 @@
 """The rules by which an origin, a member, a joiner or a relay is forgotten, each in a case where it matters. Faults
-that were planted in them were not found once.
+planted in these rules once went unnoticed.
 
 NYC: R relay, S standby, M other, N next, O origin. SFO: Y relay, Z next, T other.
 """
@@ -39,7 +39,7 @@ def test_a_member_is_not_forgotten_on_the_word_of_one_of_two_relays() -> None:
 def test_an_origin_that_one_of_two_relays_had_forgotten_is_forgotten_when_that_relay_is_the_only_one() -> (
     None
 ):
-    """NYC forgets O while another relay of it may be on the bridge."""
+    """NYC forgets O while another relay of NYC may be on the bridge."""
     net = started()
     net.send("O")
     net.settle(2)
@@ -91,7 +91,7 @@ def test_other_sites_are_told_when_all_at_home_have_forgotten() -> None:
 def test_a_member_that_is_in_the_view_is_not_forgotten_whatever_others_say_that_left_it_out() -> (
     None
 ):
-    """O was away for long; the others, in whose view it is not, forget it, and it hears that."""
+    """O was away for a long time; the others have a view without O, forget O, and O is told so."""
     net = started()
     net.hold("bridge")
     net.send("O")
@@ -126,7 +126,7 @@ def test_a_member_that_is_not_acknowledged_is_not_forgotten() -> None:
 
 
 def test_a_member_that_said_nothing_here_is_forgotten_also_where_another_site_heard_of_it() -> None:
-    """O was alone, relayed for itself, came back for a moment and was gone."""
+    """O was alone, relayed for itself, came back for a moment and left again."""
     net = started()
     origin, session = id_of(net, "O"), session_of(net.members["R"])
     net.crash("O")
@@ -148,7 +148,7 @@ def test_a_member_that_departs_with_an_out_of_band_message_beyond_a_gap_leaves_n
 
 
 def test_a_member_that_departs_before_anything_of_it_was_delivered_leaves_nothing() -> None:
-    """The messages of that member were held here, relayed, and cut when it was gone (all 1277)."""
+    """The messages of that member were held here, relayed, and cut when it departed (all 1277)."""
     net = started()
     origin, relay = id_of(net, "O"), net.members["R"].relay
     assert relay.origins.source(origin) is relay.origins.source(origin)

@@ -1,4 +1,4 @@
-"""Hostile bytes: one exception type inside, none outside, bounded memory."""
+"""Hostile bytes: decoders raise one type of exception, machines raise none, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_ten_thousand_mutated_records_raise_nothing_else() -> None:
 
 
 def test_a_relay_survives_whatever_its_peers_send() -> None:
-    """Records that decode but are wrong, headers that do not fit, runs with absurd numbers."""
+    """Records that decode but are wrong, headers that do not fit, runs with impossible numbers."""
     net = Net(NYC="ED", SFO="TS")
     net.settle(3)
     rng = random.Random(2)

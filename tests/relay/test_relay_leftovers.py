@@ -15,7 +15,7 @@ from jgroups_py.testing.check.tables import MAY_REMEMBER, named_in
 
 
 def naming(net: Net, gone: Member) -> list[str]:
-    """Return the tables that still name ``gone`` at members of its site."""
+    """Return the tables of the site's members that still name ``gone``."""
     found = []
     for member in net.alive(gone.site):
         paths = dict.fromkeys(p for p, address in named_in(member.relay) if address == gone.id)
@@ -24,7 +24,7 @@ def naming(net: Net, gone: Member) -> list[str]:
 
 
 def test_a_sender_that_left_a_site_that_relays_is_forgotten() -> None:
-    """The trims of that sender had been sent (relay 3)."""
+    """That sender's trims had been sent (relay 3)."""
     net = started()
     net.send("O", 2)
     net.settle(2)
@@ -45,7 +45,7 @@ def test_a_member_that_never_sent_is_forgotten_by_all_members() -> None:
 
 
 def test_an_origin_that_was_forgotten_unheard_by_the_other_site_is_forgotten() -> None:
-    """The other relay reports its numbers of that member, and acknowledges them once more (relay 5)."""
+    """The other relay reports its numbers of that member, and acknowledges them again (relay 5)."""
     net = started()
     net.send("O", 2)
     net.settle(2)
@@ -131,7 +131,7 @@ def test_a_report_that_comes_after_its_member_has_gone() -> None:
 
 
 def test_an_origin_that_others_forgot_without_telling_is_forgotten() -> None:
-    """M was beyond a partition meanwhile, and learned it when it was collected from (relay 1269)."""
+    """M was beyond a partition meanwhile, and learned of it by a COLLECT (relay 1269)."""
     net = started()
     net.send("O", 2)
     net.settle(2)
@@ -149,7 +149,7 @@ def test_an_origin_that_others_forgot_without_telling_is_forgotten() -> None:
 
 def test_a_relay_without_a_beginning_forgets_earlier_members() -> None:
     """The former relay left before it reported. The other site's numbers of members that the new relay never saw stayed
-    in its session for good, as no further view of its site came (all 870)."""
+    in its session for ever, because no further view of its site came (all 870)."""
     net = started()
     net.send("R", 2)
     net.send("O", 3)
@@ -188,7 +188,8 @@ def first_site_comes(net: Net) -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_the_first_other_site_gets_messages_of_departed_members(late: bool) -> None:
-    """Otherwise it hears that they are lost. Until that site comes they are remembered (relay 1, of one site)."""
+    """Otherwise the joiner is told that they are lost. They are remembered until that site comes (relay 1, of
+    one site)."""
     net = Net(NYC="RSMO", config={"max_age": 60.0})
     net.settle(3)
     net.send("O", 2)

@@ -117,7 +117,7 @@ def test_forwarded_messages_are_not_multicast_again() -> None:
 
 
 def test_a_relay_that_asks_again_gets_the_acknowledgements_again() -> None:
-    """The other relay's session is a new one, ours has stayed."""
+    """The other relay's session is new, ours is the same as before."""
     net = started()
     net.send("C", 3)
     net.settle(5)

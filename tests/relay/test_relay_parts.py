@@ -1,4 +1,4 @@
-"""The parts of RELAY, each alone: no stack, no network, no other member."""
+"""The parts of RELAY, each alone: without a stack, a network or another member."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def test_copies_are_sent_until_the_room_is_used_up() -> None:
     assert out.told == [(S, Fetched((b"", 1), {ORIGIN: [(3, 4)]}))]
 
 
-# --- posts, who relays
+# --- posts, relays
 
 
 def test_posts_that_wait_for_a_site_have_a_limit_together() -> None:
@@ -393,7 +393,7 @@ def test_a_member_says_which_site_relays(
 ) -> None:
     config = RelayConfig(site="NYC", sites=("NYC", "SFO"), primary=primary, bridge="b.xml")
     caplog.set_level("INFO")
-    origins: Any = None  # none are looked at
+    origins: Any = None  # none are examined
     Direction(config, Recorded(R), roles_of(R, R), state_of(), origins).say()
     (record,) = caplog.records
     assert record.getMessage().startswith(said)
@@ -429,7 +429,7 @@ def session_of(peer: UUID, site: str, **acked: int) -> RelaySession:
 
 
 def test_a_forgotten_origin_of_another_site_leaves_no_state() -> None:
-    """A Have that is still owed for the origin would ask for its messages again, from the first one on."""
+    """A Have for the origin that is still due would request its messages again, from the first one on."""
     sessions = Sessions()
     session = sessions[R] = session_of(R, "SFO")
     stays, goes = bytes(S), bytes(M)

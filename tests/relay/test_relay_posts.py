@@ -75,7 +75,7 @@ async def test_posts_come_in_order_and_only_from_a_relay_that_has_a_link(
                 assert post(a, b"%d" % number)
             assert not post(b, b"no relay")
             assert a.relay is not None
-            a.relay.promote()  # nothing to be done: it is the first one
+            a.relay.promote()  # no action is needed: it is the first one
             s.relay.promote()
             await trio.sleep(10)
             posts = [item for item in heard.items if item[0] == "post"]

@@ -1,4 +1,4 @@
-"""The primary site: promotions, fencing, and members that had gone before."""
+"""The primary site: promotions, fencing, and members that departed earlier."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_member_that_had_gone_before_the_promotion_is_nobody_to_relay() -> Non
 
 
 def test_a_member_that_leaves_with_nothing_sent_since_the_promotion_is_forgotten() -> None:
-    """Messages that the member sent before are never relayed: no other site acknowledges them."""
+    """Earlier messages of the member are never relayed: no other site acknowledges them."""
     net = started()
     net.send("U", 3)
     net.settle(2)

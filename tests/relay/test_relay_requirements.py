@@ -327,7 +327,7 @@ def test_r16_blocking_ends_with_a_view_until_told_again() -> None:
 
 @pytest.mark.seed("R16")
 def test_r16_orders_of_the_view_before_are_taken_back() -> None:
-    """Such an order came after the view, in which fewer members may use up the room that is left (relay 1823)."""
+    """Such an order came after the view, in which fewer members may use the remaining room (relay 1823)."""
     net = started(overflow="block", max_messages=100, block_credits=1_000_000, max_bytes=10_000_000)
     net.cut_wan("SFO")
     net.settle(1)
@@ -502,7 +502,7 @@ def test_a_leave_does_not_wait_for_the_bridge_for_ever() -> None:
     net = started(leave_timeout=2.0)
     relay = net.members["E"]
     (bridge,) = bridge_stacks(relay)
-    bridge.protocols[0].pass_event_up = lambda _event: None  # it never says that it has left
+    bridge.protocols[0].pass_event_up = lambda _event: None  # it never reports that it has left
     net.hold("bridge")
     net.send("C", 3)
     net.deliver()
@@ -524,7 +524,7 @@ def test_a_site_that_is_given_up_no_longer_holds_messages_back() -> None:
     net.members["E"].relay.give_up("LON")
     net.settle(3)
     assert not net.members["D"].relay.buffer
-    net.split = True  # the oracle: what is trimmed is not everywhere
+    net.split = True  # the oracle: a trimmed message is missing somewhere
     net.heal_wan("LON")
     net.settle()
     (lost,) = net.members["Y"].relay.status().out_of_sync["NYC"]

@@ -56,7 +56,7 @@ def test_a_member_that_is_no_longer_in_line_keeps_its_copies() -> None:
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize(("name", "other"), [("R", "S"), ("S", "R")])
 def test_a_holder_fetches_copies_of_a_states_messages(name: str, other: str, marked: bool) -> None:
-    """STATE_TRANSFER does not hand up messages that are in the state (all 20045)."""
+    """STATE_TRANSFER does not hand up messages that the state contains (all 20045)."""
     net = started(buffering_members=2)
     holder, provider, origin = (net.members[n] for n in (name, "M", "O"))
     net.hold("bridge")
@@ -121,7 +121,7 @@ def test_other_contents_of_a_state_are_not_kept(header: FragHeader | None) -> No
 
 
 def test_a_round_that_is_under_way_when_a_state_comes_begins_anew() -> None:
-    """M collects; the answers were held back like everything else, and are older than the state."""
+    """M collects; the answers were held back like all other messages, and are older than the state."""
     net = started(buffering_members=2)
     holder, provider, origin = (net.members[n] for n in ("M", "R", "O"))
     net.hold("bridge")
@@ -154,7 +154,7 @@ def test_a_round_that_is_under_way_when_a_state_comes_begins_anew() -> None:
 
 
 def test_a_member_that_is_asked_answers_only_after_it_has_that_view() -> None:
-    """S delivers 1 after N has asked it and before it has N's view; N had it before its own."""
+    """S delivers 1 after N's question and before N's view; N had it before its own view."""
     net = started(nyc="RSNO", buffering_members=2)
     net.hold("mc", src="O")
     net.hold("bview")
@@ -207,7 +207,7 @@ def test_an_answer_to_an_older_round_does_not_count() -> None:
 
 
 def test_a_trim_is_repeated_after_a_merge() -> None:
-    """R's trim did not reach M before the partition, and does not come any more."""
+    """R's trim did not reach M before the partition, and no longer comes."""
     net = started()
     net.hold("mc", dst="M", src="R")
     net.send("M")
@@ -223,7 +223,7 @@ def test_a_trim_is_repeated_after_a_merge() -> None:
 
 
 def test_a_relay_begins_with_the_numbers_of_the_slowest_member() -> None:
-    """Z has 1 and T has not. T gets it at once, not only when Z finds out that it stays behind."""
+    """Z has message 1 and T does not. T gets it at once, not only when Z finds out that T is behind."""
     net = started()
     net.partition("SFO", "YZ", "T")
     net.hold("bview", dst="T")
@@ -267,7 +267,7 @@ def test_messages_wait_for_the_answer_of_the_other_relay() -> None:
     net.settle(3)
     net.send("O")
     net.deliver()
-    net.members["R"].relay.bridge.pump_all()  # as with a view, or when flow control lets go
+    net.members["R"].relay.bridge.pump_all()  # as with a view, or when flow control opens
     session = session_of(net.members["R"])
     assert (
         not session.ready and session.cursor == {} and net.members["R"].relay.counters.relayed == 0
@@ -328,7 +328,7 @@ def test_a_joiner_is_told_by_a_successor_where_its_view_began() -> None:
     net.at_rest()
 
 
-# --- who is behind
+# --- members that are behind
 
 
 def set_back(net: Net, name: str, to: int) -> Member:
@@ -384,7 +384,7 @@ def test_messages_that_came_by_other_ways_hold_no_round_up() -> None:
 
 
 def test_after_a_merge_everybody_lives_in_the_same_epoch() -> None:
-    """T's half has not heard of the promotion, and T is no holder, so it asks no member (all 1033)."""
+    """T's half does not know of the promotion, and T is no holder, so it asks no member (all 1033)."""
     net = started(primary="NYC", buffering_members=1)
     net.partition("SFO", "YZ", "T")
     net.members["Y"].relay.promote()
@@ -401,7 +401,7 @@ def test_after_a_merge_everybody_lives_in_the_same_epoch() -> None:
 
 
 def test_copies_of_a_member_that_missed_the_end_of_relaying_are_not_taken() -> None:
-    """O's half relays still, as far as it knows; the other one has heard of the promotion (all 1830)."""
+    """O's half still relays, as far as it knows; the other half knows of the promotion (all 1830)."""
     net = started(primary="NYC", buffering_members=2)
     net.partition("NYC", "RSM", "O")
     net.members["Y"].relay.promote()
@@ -425,7 +425,7 @@ def test_copies_of_a_member_that_missed_the_end_of_relaying_are_not_taken() -> N
 def test_a_number_is_given_up_when_nobody_can_have_it(
     shrunk: float, sole: bool, told: bool
 ) -> None:
-    """It is not given up while members that were just lost may come back, nor while the site has two relays."""
+    """A number is not given up while members that were just lost may come back, nor while the site has two relays."""
     net = started()
     net.settle(30)
     relay = net.members["R"].relay
@@ -452,7 +452,7 @@ def test_a_gap_is_put_off_while_a_former_relay_may_have_the_number() -> None:
 
 
 def test_a_gap_that_was_put_off_comes_again_also_where_nothing_of_the_origin_is() -> None:
-    """Y asks back, and reports 0 for the origin, because it does not list its numbers."""
+    """Y asks for a repetition, and reports 0 for the origin, because it does not list its numbers."""
     net = started()
     member = net.members["Y"]
     session = unsole(member)

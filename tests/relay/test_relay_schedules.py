@@ -510,7 +510,7 @@ def test_t21_questions_of_an_older_view_are_not_answered() -> None:
 
 
 def test_a_member_that_missed_forgetting_in_a_partition_forgets_after_the_merge() -> None:
-    """A stood still meanwhile. It is no holder, so it does not collect. E repeats it."""
+    """A was stopped meanwhile. It is no holder, so it does not collect. E repeats the message."""
     net = Net(NYC="EDCBA", SFO="TS")
     net.settle(3)
     net.send("B", 3)
@@ -553,7 +553,7 @@ def test_origins_that_a_merge_shows_to_be_forgotten_go_from_sessions_and_other_s
 
 
 def test_a_second_look_begins_again_when_a_member_goes() -> None:
-    """The relay is complete and asks all the same (for what no buffer has); D does not answer."""
+    """The relay is complete but still asks (for messages that no buffer has); D does not answer."""
     net = Net(NYC="EDC", SFO="TS")
     net.settle(3)
     holding = net.members["E"].relay.holding

@@ -1,4 +1,4 @@
-"""Snapshots for joiners are remembered as long as a joiner may ask for them.
+"""Snapshots for joiners are remembered as long as a joiner may request them.
 
 NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other, J joiner.
 """
@@ -12,7 +12,7 @@ from jgroups_py.values.address import Address
 
 
 def remembered(net: Net, names: str = "YZT") -> dict[str, list[list[str]]]:
-    """Return, by member, the joiners that may ask for the snapshot of each remembered view."""
+    """Return, by member, the joiners that may request the snapshot of each remembered view."""
     name_of: dict[Address, str] = {m.id: m.name for m in net.everybody}
     return {
         name: [

@@ -1,4 +1,4 @@
-"""The first numbers of a member that joins with a state, and messages that it gets meanwhile."""
+"""The first numbers of a member that joins with a state, and the messages that it gets meanwhile."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_digests_of_a_state_are_those_of_its_provider() -> None:
 
 
 def test_the_first_member_of_a_site_waits_for_no_state() -> None:
-    """No member can give it one, and its request gets no answer."""
+    """No member can give it a state, and its request gets no answer."""
     net = started()
     net.crash(*[member.name for member in net.alive("SFO")])
     first = net.start("P", "SFO")
@@ -274,7 +274,7 @@ def test_a_member_that_joins_while_the_wan_is_cut_keeps_the_other_sites_missing_
 
 
 def test_a_member_that_has_no_relay_is_never_the_relay() -> None:
-    """A Java member is in the view, even first; it takes no part in RELAY."""
+    """A Java member is in the view, even as the first one; it takes no part in RELAY."""
     net = started(nyc="ED", sfo="TS")
     java = UUID(bytes(range(16)))
     first, second = net.members["E"], net.members["D"]

@@ -1,4 +1,4 @@
-"""The relay of an unlisted site can neither read nor send, and holds no sender up when it dies."""
+"""The relay of an unlisted site can neither read nor send, and blocks no sender when it dies."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Links:
 
 
 def from_relay(net: Net, name: str, peer: Address, *batches: Batch) -> None:
-    """Batches of a relay of another site reach the relay ``name``."""
+    """Let batches of a relay of another site reach the relay ``name``."""
     member = net.members[name]
     (stack,) = member.stack.children
     for batch in batches:

@@ -166,7 +166,7 @@ MEMBERS = st.sampled_from([A, B, C])
 
 
 class Calls(RuleBasedStateMachine):
-    """Every member that is called gives exactly one outcome, however things come."""
+    """Every called member gives exactly one outcome, in any order of events."""
 
     calls = Bundle("calls")
 

@@ -254,7 +254,7 @@ def test_a_java_object_stays_bytes_and_goes_back_as_it_came() -> None:
 
 
 def test_a_caller_is_answered_in_the_form_it_knows() -> None:
-    """This holds for each form of a request, because in a mixed group our members multicast in Java's form."""
+    """This holds for each form of a request, because in a mixed group our members use Java's form for multicasts."""
     counters = RpcCounters()
     forms: dict[int, Form] = {MessageType.BYTES: OURS, MessageType.OBJECT: JAVA}
     methods = methods_of({"one": lambda: 1})

@@ -30,7 +30,7 @@ ERRORS: dict[str, Callable[[], Exception]] = {
     "odd": Odd,
     "recursion": lambda: RecursionError("deep"),
 }
-"""New ones each time: a traceback keeps the channels that it passed through."""
+"""Make new ones each time: a traceback keeps the channels that it passed through."""
 
 
 class Target:
@@ -108,7 +108,7 @@ async def test_a_repeated_error_is_logged_once_in_an_interval_with_the_number(
 async def test_an_exception_that_is_no_error_ends_the_callee_alone(
     open_sim: Open, autojump_clock: Any, method: str
 ) -> None:
-    """SystemExit, KeyboardInterrupt: the member leaves, its caller hears that it did."""
+    """SystemExit or KeyboardInterrupt: the member leaves, and its caller is told so."""
 
     async def serve(task_status: Any) -> None:
         async with open_sim(name="B") as b, open_rpc(b, Target()):
@@ -128,7 +128,7 @@ async def test_an_exception_that_is_no_error_ends_the_callee_alone(
 
 
 class Codec:
-    """A codec that gives ``made`` for the text "bad", or raises it if it is an exception."""
+    """A codec that makes ``made`` of the text "bad", or raises it if it is an exception."""
 
     def __init__(self, made: Any) -> None:
         self.made = made

@@ -312,7 +312,7 @@ async def test_replies_that_nobody_takes_are_bounded(open_sim: Open, autojump_cl
 async def test_a_caller_without_credit_does_not_stop_the_others(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    """Replies may exceed a destination's credit, up to a bound of their own."""
+    """Replies may exceed a destination's credit, up to a limit of their own."""
     async with nodes(open_sim, "ABC") as (a, b, c):
         b.channel.outbox.blocked[a.address] = {"UFC": None}  # type: ignore[dict-item]
         with trio.move_on_after(1) as scope:

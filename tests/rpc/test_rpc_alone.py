@@ -1,5 +1,5 @@
-"""A call or reply without earlier waiting ones goes to the stack at once. It keeps its place, and counts as any
-other."""
+"""A call or reply without waiting predecessors goes to the stack at once. It keeps its place, and counts like
+any other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Echo:
 
 @asynccontextmanager
 async def _pair(open_sim: Open) -> AsyncIterator[tuple[Channel, Channel, Rpc, Rpc]]:
-    """Two members. The first has called the second, so its next call is one that comes alone."""
+    """Two members. The first has called the second, so its next call counts as a single one."""
     async with (
         open_sim(name="A") as a,
         open_sim(name="B") as b,
@@ -68,7 +68,7 @@ async def test_calls_that_leave_at_once_count_as_sent(open_sim: Open, autojump_c
 async def test_a_call_after_a_pause_finds_the_time_of_now(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    """Otherwise timers of sent messages would begin in the past, and end too early."""
+    """Otherwise timers of sent messages would begin in the past, and fire too early."""
     async with _pair(open_sim) as (a, b, rpc, _):
         stack, times = a.stack, []
         send = stack.send

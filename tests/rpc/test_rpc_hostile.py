@@ -1,4 +1,4 @@
-"""Bytes that are no call, replies that cannot be read, and members that must be told in another form."""
+"""Bytes that are no call, replies that cannot be read, and members that need another form."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ async def test_each_view_decides_anew_whether_a_java_member_must_read_messages_t
 async def test_calls_under_way_end_and_may_have_run_when_the_group_goes_on_without_us(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    """The answer may have been dropped with the connection, and the merge view has all members: nothing
+    """The answer may have been lost with the connection, and the merge view has all members: nothing
     else would end the call."""
     async with nodes(open_sim) as (a, b):
         caught: list[Suspected] = []

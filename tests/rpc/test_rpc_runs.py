@@ -1,4 +1,4 @@
-"""Runs of calls: those that begin in one turn, and the requests of one packet. Each counts as if it came alone."""
+"""Runs of calls: those that begin in one turn, and the requests of one packet. Each call counts as if it came alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Target:
 
 
 class Served:
-    """A server at A, and what it makes of a run of B's requests with numbers from 7 on."""
+    """A server at A, and its replies to a run of B's requests with numbers from 7 on."""
 
     def __init__(self, size_max: int | None = None) -> None:
         self.target = Target()
@@ -76,7 +76,7 @@ class Served:
 
 
 def _told(one: OutgoingValues | OutgoingReply | ServedCall) -> tuple[Any, ...]:
-    """Return the kind of a reply, its first number, and what it says."""
+    """Return the kind of a reply, its first number, and its content."""
     if isinstance(one, ServedCall):
         return "call", one.id, one.name
     assert one.dest == B and one.flags == int(Flag.OOB)
@@ -113,7 +113,7 @@ def test_values_that_follow_each_other_are_one_run_of_replies() -> None:
     ],
     ids=["raises", "no bytes for it", "no such method", "arguments", "unreadable", "async"],
 )
-def test_what_gives_no_value_stands_alone_in_its_place(
+def test_an_outcome_without_a_value_stands_alone_in_its_place(
     other: bytes, found: tuple[Any, ...]
 ) -> None:
     served = Served()
@@ -235,7 +235,7 @@ async def test_no_call_joins_beyond_pending_max(open_sim: Open, autojump_clock: 
 async def test_no_call_joins_those_to_a_member_that_left(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    """Nobody would end its wait."""
+    """Nothing would end its wait."""
     async with _pair(open_sim) as (a, b, rpc, _):
         _begun(rpc, b.address, 1)
         rpc.excluded((b.address,))
@@ -248,7 +248,7 @@ async def test_no_call_joins_those_to_a_member_that_left(
 
 
 async def test_no_call_joins_after_the_end_of_the_rpc(open_sim: Open, autojump_clock: Any) -> None:
-    """The channel goes on, and takes what waits to be sent. Nobody would end the call."""
+    """The channel goes on, and sends waiting messages. Nothing would end the call."""
     async with _pair(open_sim) as (_, b, rpc, _):
         first = _begun(rpc, b.address, 1)
         rpc.ended(ChannelClosed("a test"))
@@ -288,7 +288,7 @@ async def test_a_call_does_not_join_where_flow_control_holds_back(
 async def test_a_reply_to_a_call_that_is_just_cancelled_is_not_held(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    """It comes when the call was cancelled, but its task has not run since."""
+    """The reply comes when the call was cancelled, but its task has not run since."""
     async with _pair(open_sim) as (_, b, rpc, _), trio.open_nursery() as nursery:
         scope = trio.CancelScope()
 
@@ -308,7 +308,7 @@ async def test_a_reply_to_a_call_that_is_just_cancelled_is_not_held(
 
 
 async def test_many_callers_get_their_own_values(open_sim: Open, autojump_clock: Any) -> None:
-    """Also those that begin late, are cancelled, or whose method raises."""
+    """This includes calls that begin late, are cancelled, or whose method raises."""
     async with _pair(open_sim) as (_, b, rpc, _):
         got: list[tuple[int, Any]] = []
 

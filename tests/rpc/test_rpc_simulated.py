@@ -31,7 +31,7 @@ KINDS = {CorrelatorType.RSP: OutcomeKind.VALUE, CorrelatorType.EXC_RSP: OutcomeK
 
 @dataclass
 class Peer:
-    """The edge that rpc.py is on trio, here on a simulated member."""
+    """The trio part of rpc.py, here on a simulated member."""
 
     member: Member
     ran: list[int] = field(default_factory=list)

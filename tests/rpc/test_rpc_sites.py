@@ -95,7 +95,7 @@ async def test_a_list_of_members_of_another_site_becomes_all_of_that_site(
         await b.cast("note", 1, dests=[*sites.there("ST"), sites.rpcs["C"].channel.address])
         await b.channel.send(b"between")
         await b.cast("note", 2, dests=sites.there("U"))
-        await b.cast("note", 3)  # the own group
+        await b.cast("note", 3)  # the sender's own group
         await trio.sleep(5)
         for name in "STU":
             assert sites.told[name] == [("B:NYC", 1), ("B:NYC", 2)]

@@ -75,7 +75,7 @@ async def test_in_order_a_request_waits_for_the_reader(open_sim: Open, autojump_
             seen_at = []
             with trio.move_on_after(5):
                 async for item in rpc:
-                    await trio.sleep(1)  # still at it
+                    await trio.sleep(1)  # still running
                     if isinstance(item, Message):
                         seen_at.append(list(target.seen))
             assert seen_at == [[]] and target.seen == [1]
@@ -119,7 +119,7 @@ async def test_unread_items_come_from_the_channel_after_the_block(
 
 
 async def test_the_state_is_made_between_requests(open_sim: Open, autojump_clock: Any) -> None:
-    """A joiner that fetches the state and then counts casts has all of them, and each once."""
+    """A joiner that fetches the state and then counts casts gets each cast exactly once."""
     total = {"A": 0, "B": 0}
 
     async def state() -> AsyncIterator[bytes]:

@@ -54,7 +54,7 @@ class Group:
         return found
 
     def carry(self, source: UUID, *to: UUID) -> None:
-        """Deliver the messages of ``source`` to ``to``, or to the members that they are for."""
+        """Deliver the messages of ``source`` to ``to``, or to their own destinations."""
         for batch in wire(self.fakes[source].take_down()):
             reached = (batch.dest,) if batch.dest is not None else tuple(self.fakes)
             for member in reached:
@@ -62,7 +62,7 @@ class Group:
                     self.fakes[member].up(batch)
 
     def found(self, member: UUID) -> None:
-        """``member`` makes a group of its own."""
+        """Let ``member`` make a group of its own."""
         self.view = View(ViewId(member, 0), (member,))
         self[member].event_down(PrepareView(self.view))
         self[member].event_down(ViewChange(self.view, None))

@@ -1,11 +1,11 @@
-"""A group with traffic whose members come and go, while all datagrams are recorded. What was lost, and who could read what?
+"""A group with traffic whose members come and go, while all datagrams are recorded. It shows lost messages, and
+messages that a former member could read.
 
     every second        each member sends one numbered message
     every 25 to 40 s    a member leaves or crashes, and another one joins a few seconds later
 
-``lost`` compares sent with received messages. ``read`` gives all keys that a former member ever had to somebody who has
-the
-recording: it returns what that reads and must not.
+``lost`` compares sent with received messages. ``read`` decrypts the recording with all keys that a former member ever
+had, and returns the messages that this member must not read.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from jgroups_py.values.batch import Batch
 
 MEMBERS = 5
 GRACE = 10.0
-"""Seconds before a crash in which messages of the crashing member, or to it, do not count."""
+"""Seconds before a crash; messages of the crashing member, or to it, in this time do not count."""
 TEXT = re.compile(rb"<secret (\d+)>")
 
 
 @dataclass(slots=True)
 class Sent:
-    """A message: its sender and its number there, its receivers, and members that must not read it."""
+    """A message: its sender and its number there, its receivers, and the members that must not read it."""
 
     number: int
     source: Member
@@ -41,7 +41,7 @@ class Sent:
     at: float
     readers: frozenset[int]
     key: object
-    """The key under which it was encrypted, in the form by which the kind of group tells keys apart."""
+    """The key under which it was encrypted, in the form by which this kind of group distinguishes keys."""
 
 
 @dataclass(slots=True)
@@ -57,11 +57,8 @@ class Life:
 class Churn:
     """See the module's docstring.
 
-    Args:
-        world: the world, empty.
-        start: starts a member of that name.
-        key_of: what a member encrypts under now.
-        departed: called when a member has left or crashed.
+    Args: world: the world, empty. start: starts a member of that name. key_of: the key with which a
+        member encrypts now. departed: called when a member has left or crashed.
     """
 
     def __init__(
@@ -95,7 +92,7 @@ class Churn:
 
         patch.setattr(Host, "_send_datagram", noting)
 
-    # --- what happens
+    # --- events
 
     def join(self) -> None:
         member = self._start(f"M{len(self.lives)}")
@@ -161,10 +158,10 @@ class Churn:
         self.sent.append(Sent(number, member, index, self.world.now, readers, self._key_of(member)))
         member.send(b"<secret %d>" % number)
 
-    # --- what it came to
+    # --- results
 
     def lost(self) -> list[str]:
-        """Return the messages that a member did not get, got twice or in another order."""
+        """Return the messages that a member did not get, got twice, or got in another order."""
         ends = {id(life.member): life for life in self.lives}
         wanted: dict[tuple[int, int], list[int]] = {}
         for sent in self.sent:
@@ -195,11 +192,9 @@ class Churn:
     ) -> Readings:
         """Give the recording to all former members.
 
-        Args:
-            keys: all keys that there ever were.
-            texts_of: what the key opens of the recording.
-            may: whether a former member may read a message.
-            keys_of: the keys that it had.
+        Args: keys: all keys that ever existed. texts_of: the payloads of the recording that a key
+            decrypts. may: whether a former member may read a message. keys_of: the keys that the
+            member had.
         """
         opened = {
             key: {int(n) for text in texts_of(key) for n in TEXT.findall(text)} for key in keys
@@ -217,8 +212,9 @@ class Churn:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """``stolen``: who read which message and must not. ``hidden``: how many pairs of a former member and a message there were that
-    it must not read. ``readable``: how many messages somebody with all keys reads in the recording."""
+    """``stolen``: former members with messages that they could read and must not. ``hidden``: the number of pairs of a
+    former member and a message that it must not read. ``readable``: the number of messages that all keys together
+    decrypt in the recording."""
 
     stolen: list[tuple[str, int]]
     hidden: int

@@ -1,14 +1,15 @@
-"""Flood: packets of an attacker who has recorded a group and has no key, thrown at its members in virtual time.
+"""Flood: in virtual time an attacker without a key, who has recorded a group, sends packets to its members.
 
     replayed      a datagram, or all that came over a connection, once more to the member that had it
     misdirected   the same to another member
     altered       with a bit turned over, cut short, lengthened, or with the head of another one
     forged        made up: random bytes, a head as members write it with random bytes behind, a packet in clear
 
-A connection counts as one packet, however much is played over it. Members go on to send to each other. No packet of the
-flood may be delivered, no view may change, every message of a member arrives once, and no table grows.
+A connection counts as one packet, even if much data are played over it. Members go on sending to each other. No packet
+of the flood may be delivered, no view may change, every message of a member must arrive once, and no table may grow.
 
-``python tests/security/flood.py --packets 1000000`` (``make flood``) shows its progress and ends with 1 if something is wrong.
+``python tests/security/flood.py --packets 1000000`` (``make flood``) shows its progress and exits with 1 after a
+violation.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ SHARES: Final = (0.8, 0.1, 0.1)
 WAYS: Final = ("replayed", "misdirected", "altered", "forged")
 RECORDED_MAX: Final = 2000
 BURST: Final = 200
-"""Packets at one instant."""
+"""The number of packets at one time."""
 STRANGER: Final = ("10.0.9.9", 40_000)
 MEMBERS: Final = "ABC"
 PLACES: Final = {"jgroups.tcpping.initial_hosts": "10.0.0.1[7800]"}
@@ -54,7 +55,7 @@ PLACES: Final = {"jgroups.tcpping.initial_hosts": "10.0.0.1[7800]"}
 @dataclass
 class Result:
     """``thrown``: packets by way. ``refused``: by cause, at all members. ``wrong``: violations, in words.
-    ``objects``: how many more Python objects there were at the end than after the first half."""
+    ``objects``: by how many Python objects the number at the end exceeds that after the first half."""
 
     thrown: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -62,7 +63,7 @@ class Result:
     genuine: int = 0
     objects: int = 0
     own: int = 0
-    """Datagrams that went to the member that had sent them. It takes none of its own."""
+    """Datagrams that went to the member that had sent them; it accepts none of them."""
 
 
 @dataclass
@@ -132,7 +133,7 @@ class Flood:
         self._views = [len(member.views) for member in self._members]
 
     def run(self, packets: int, progress: Callable[[int], None] = lambda done: None) -> Result:
-        """Throw so many packets, and look at the group afterwards."""
+        """Send this many packets, and check the group afterwards."""
         half = 0
         for done in range(0, packets, BURST):
             for _ in range(min(BURST, packets - done)):
@@ -153,7 +154,7 @@ class Flood:
         gc.collect()
         return len(gc.get_objects())
 
-    # --- what is thrown
+    # --- packets of the attacker
 
     def _throw_datagram(self, way: str) -> None:
         host, item = self._random.choice(self._datagrams)
@@ -265,7 +266,7 @@ def _group(world: World, folder: Path, kind: str) -> list[Member]:
 
 
 def resident() -> float:
-    """Return this process' resident memory in MB. 0 where the system does not tell."""
+    """Return this process' resident memory in MB. 0 where the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:

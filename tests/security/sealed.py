@@ -1,4 +1,4 @@
-"""Groups with SEAL for tests: a ring, and stack files with the line that seals them."""
+"""Groups with SEAL for tests: a ring, and stack files with the line of SEAL."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def seal_of(member: Member) -> SEAL:
 
 
 def refused(member: Member) -> dict[str, int]:
-    """Return the number of packets that SEAL of a member turned away, by cause."""
+    """Return the number of packets that a member's SEAL turned away, by cause."""
     counts = member.host.machine.turned_away
     return {key.removeprefix("SEAL."): n for key, n in counts.items() if key.startswith("SEAL.")}

@@ -30,7 +30,7 @@ def _stack(*elements: str) -> str:
 
 
 def refusal_of(stack: str, folder: Path) -> ConfigError:
-    """Return the error that building the stack from a file raises. It names that file."""
+    """Return the error that a stack with this file raises. It names that file."""
     file = folder / "s.xml"
     file.write_text(stack)
     with pytest.raises(ConfigError) as caught:

@@ -100,7 +100,7 @@ def test_messages_that_came_before_the_key_of_a_joiner_are_dropped_and_nobody_is
 
 
 def test_a_multicast_before_the_key_is_sent_when_the_key_is_there() -> None:
-    """NAKACK2 has numbered it, and would miss it for ever."""
+    """NAKACK2 has numbered the message, and would miss it for ever."""
     group = Group(A)
     group[A].down(data(b"early", A))
     assert group[A].take_down() == []
@@ -153,7 +153,7 @@ STRANGERS_KEY = KeyPair(seeded_key_pair("stranger"), "").public.encoded
 
 @pytest.mark.parametrize("victim", [B, D], ids=["member", "waiting joiner"])
 def test_a_member_cannot_replace_the_public_key_of_another(victim: UUID) -> None:
-    """Otherwise the next group key goes to whoever sent the request."""
+    """Otherwise the forger of the request would get the next group key."""
     group = three()
     group.add(D).down(join_request(D, A))
     group.carry(D, A)
@@ -321,7 +321,7 @@ def test_a_view_that_is_sent_again_to_one_member_brings_the_key() -> None:
     assert group.key(B) == group.key(A)
 
 
-# Messages in clear
+# Unencrypted messages
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_messages_before_their_key_fill_no_memory() -> None:
     assert group[B].protocol.statistics()["dropped_before_key"] == AWAITING_MAX + 5
 
 
-# Keys from those who may not hand over any
+# Keys from members that may not hand over any
 
 
 def forged_view(src: Address, dest: UUID, group: Group) -> Batch:

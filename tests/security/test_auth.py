@@ -49,7 +49,7 @@ def message(type: GmsType, payload: bytes | None = None, src: Any = B, **fields:
 
 
 def shown_by(settings: dict[str, Any], batch: Batch) -> Batch:
-    """Return the message that a member with such settings sends, as another one decodes it."""
+    """Return a message that a member with these settings sends, as another member decodes it."""
     stack = fake(settings)
     stack.down(batch)
     (packet,) = encode_packets(stack.take_down(), "test")

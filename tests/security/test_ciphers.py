@@ -80,7 +80,7 @@ def test_gcm_notices_every_altered_bit(size: int) -> None:
 
 @pytest.mark.parametrize(("algorithm", "iv_length"), [*KINDS[:2], *ALL_KINDS[3:]])
 def test_another_key_does_not_decrypt(algorithm: str, iv_length: int) -> None:
-    """With ECB and CBC one padding in 256 fits by chance, so the padding is a whole block here."""
+    """With ECB and CBC one padding in 256 is valid by chance, so the padding is a whole block here."""
     iv, data = made(algorithm, iv_length).encrypt(bytes(16))
     with pytest.raises(NotDecrypted):
         made(algorithm, iv_length, bytes(16)).decrypt(iv, data)
@@ -116,7 +116,7 @@ def test_no_iv_comes_twice(algorithm: str, iv_length: int) -> None:
 
 
 def test_the_blocks_of_two_messages_never_share_a_counter() -> None:
-    """CTR counts up from the IV, one for each block: the next message begins beyond those of the one before."""
+    """CTR counts up from the IV, one for each block: the next message begins beyond the blocks of the previous one."""
     cipher = made("AES/CTR/NoPadding", 16)
     first, second = (cipher.encrypt(b"x")[0] or b"" for _ in range(2))
     assert first[:12] != second[:12] and first[12:] == second[12:] == bytes(4)

@@ -1,6 +1,6 @@
 """Groups whose members leave and whose keys change, with a recording of all datagrams: no message is lost, and former
-members can read no later message. Four minutes of virtual time with each test run, an hour behind ``make
-encrypted-hours``."""
+members can read no later message. Each group lives for four minutes of virtual time in a test, for an hour with
+``make encrypted-hours``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def asym(member: Member) -> ASYM_ENCRYPT:
 
 
 def asym_churn(folder: Path, seconds: float, *, change: str = "true") -> tuple[Churn, Readings]:
-    """Run the group, and let former members read."""
+    """Run the group, and let former members decrypt the recording."""
     world = lossy_world(11)
     file = stack_with(folder, DOOR.format(change))
     keys: dict[bytes, Cipher] = {}
@@ -82,12 +82,13 @@ def asym_churn(folder: Path, seconds: float, *, change: str = "true") -> tuple[C
 
 
 def before_its_end(life: Life, sent: Sent) -> bool:
-    """The message was sent while the member was there, or before it came: its first key may be older than it."""
+    """The message was sent while the member was there, or before it came: the member's first key may be older
+    than itself."""
     return life.ended is not None and sent.at < life.ended
 
 
 def encrypted_payloads(packets: list[bytes]) -> Iterator[tuple[bytes | None, bytes]]:
-    """Initialization vectors and ciphertexts in packets, those behind lists of keys, too."""
+    """Return initialization vectors and ciphertexts in packets, including those behind lists of keys."""
     for packet in packets:
         for batch in decode_packet(packet).batches:
             header = batch.headers.get(ASYM_ENCRYPT.protocol_id)
@@ -120,7 +121,7 @@ def test_with_asym_encrypt_nothing_is_lost_and_former_members_read_nothing(
 
 
 def test_without_a_new_key_former_members_go_on_reading(tmp_path: Path) -> None:
-    """The recording, the keys and the reading are such that a leak is seen."""
+    """The check of the recording with the keys finds a leak."""
     _, read = asym_churn(tmp_path, 60, change="false")
     assert len(read.stolen) > 50
 
@@ -141,8 +142,8 @@ def test_a_message_that_one_member_misses_counts_as_lost(tmp_path: Path) -> None
 
 
 class Operator:
-    """Changes the key in three steps after each departure. Each step reaches the members within five seconds, one after the other, as
-    files that they read again would."""
+    """Changes the key in three steps after each departure. Each step reaches the members one after the other within
+    five seconds, like files that they read again."""
 
     def __init__(self, seed: int) -> None:
         self.world = lossy_world(seed)
@@ -191,7 +192,7 @@ class Operator:
 
 
 def seal_churn(folder: Path, seconds: float, *, rotate: bool = True) -> tuple[Churn, Readings]:
-    """Run the group, and let former members read."""
+    """Run the group, and let former members decrypt the recording."""
     operator = Operator(12)
     operator.starts_with(folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -218,7 +219,7 @@ def seal_churn(folder: Path, seconds: float, *, rotate: bool = True) -> tuple[Ch
 
 
 def opened_with(key: RingKey, packets: list[bytes]) -> Iterator[bytes]:
-    """Yield the payloads of a recording that a key opens, whatever key the packets name."""
+    """Yield the payloads of a recording that a key decrypts, even if the packets name another key."""
     ciphers = {}
     for packet in packets:
         assert len(packet) >= OVERHEAD
@@ -239,6 +240,6 @@ def test_with_seal_nothing_is_lost_and_former_members_read_nothing(
 
 
 def test_without_rotation_former_members_go_on_reading(tmp_path: Path) -> None:
-    """The recording, the keys and the reading are such that a leak is seen."""
+    """The check of the recording with the keys finds a leak."""
     _, read = seal_churn(tmp_path, 60, rotate=False)
     assert len(read.stolen) > 50

@@ -1,4 +1,4 @@
-"""A short share of the flood (``make flood`` throws a million packets), and its judge."""
+"""A short share of the flood (``make flood`` sends a million packets), and its judge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_flood_is_kept_out_and_no_memory_grows(tmp_path: Path, kind: str, pack
     door = kind.partition(" ")[0]
     assert all(cause.startswith(f"{door}.") for cause in result.refused)
     if kind == KINDS[0]:
-        # Some go to their own sender. A misdirected one may come in once, and the transport drops it.
+        # Some go to their own sender. A misdirected packet may be accepted once, and the transport drops it.
         assert result.refused["SEAL.replayed"] > 0.5 * result.thrown["replayed"]
         assert result.refused.total() + result.own > 0.9 * packets
     else:

@@ -1,4 +1,4 @@
-"""Groups with AUTH in virtual time: members that are let in, strangers on the same network, a merge."""
+"""Groups with AUTH in virtual time: members that are admitted, strangers on the same network, a merge."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_comments_and_empty_lines_are_passed_over() -> None:
 
 
 def test_an_id_is_public_and_tells_keys_apart() -> None:
-    """Written down once: a ring made by one release is read by the next."""
+    """The bytes are fixed in this test: a ring made by one release is read by the next."""
     a, b = ring_of(NOW, NOW).keys
     assert a.id.hex() == "0850aaeb" and a.id != b.id
 
@@ -85,7 +85,7 @@ def test_a_bad_line_is_told_with_its_number_and_without_its_secret(line: str, pr
         (b"#" * (RING_SIZE_MAX + 1), "ring.keys: is larger than 65536 bytes"),
     ],
 )
-def test_a_file_that_is_no_ring_is_told(data: bytes, problem: str) -> None:
+def test_a_file_that_is_no_ring_is_reported(data: bytes, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_ring(data, "ring.keys")
     assert problem in str(caught.value)
@@ -172,7 +172,9 @@ def test_a_file_that_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
     first = read_private(name, 100)
     assert first is not None and first.data == b"one" and b"one" not in repr(first).encode()
     assert read_private(name, 100, first.stamp) is None
-    write_private(name, b"two")  # another file takes its place, so the stamp differs at any speed
+    write_private(
+        name, b"two"
+    )  # another file replaces it, so the stamp differs on fast machines, too
     second = read_private(name, 100, first.stamp)
     assert second is not None and second.data == b"two"
 

@@ -74,7 +74,7 @@ def der(tag: int, content: bytes) -> bytes:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "JCEKS"])
 def test_a_store_without_a_check_sum_is_read(tmp_path: Path, kind: str) -> None:
-    """keytool makes such ones with -J-Dkeystore.pkcs12.macAlgorithm=NONE: no store password is needed."""
+    """keytool makes such keystores with -J-Dkeystore.pkcs12.macAlgorithm=NONE: they need no store password."""
     path, data, key = store(tmp_path, kind)
     top = whole(data)
     version, content, _mac = top.children()
@@ -93,7 +93,9 @@ def test_a_store_without_a_check_sum_is_read(tmp_path: Path, kind: str) -> None:
     ],
     ids=["empty", "text", "jks", "large"],
 )
-def test_a_file_that_is_no_keystore_is_told(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_a_file_that_is_no_keystore_is_reported(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
     with pytest.raises(KeystoreError) as caught:
@@ -101,6 +103,6 @@ def test_a_file_that_is_no_keystore_is_told(tmp_path: Path, content: bytes, prob
     assert problem in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(KeystoreError, match="No such file or directory"):
         read_secret_key(str(tmp_path / "none"), "changeit", "changeit", "mykey")

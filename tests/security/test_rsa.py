@@ -35,7 +35,7 @@ def secrets(seed: int) -> random.Random:
 def test_the_owner_decrypts_its_messages(digest: str, size: int) -> None:
     pair = KeyPair(PRIVATE, digest)
     key = bytes(range(size))
-    for seed in range(50):  # random bytes of 0 must not end the filler
+    for seed in range(50):  # random bytes of 0 must not end the padding
         sealed = encrypt(pair.public, key, digest, secrets(seed).randbytes)
         assert len(sealed) == BITS // 8 and pair.decrypt(sealed) == key
 
@@ -59,7 +59,7 @@ def test_another_member_does_not_decrypt_it(digest: str) -> None:
     pair, other = KeyPair(PRIVATE, digest), KeyPair(seeded_key_pair("other"), digest)
     sealed = encrypt(pair.public, b"k" * 16, digest, secrets(1).randbytes)
     try:
-        # OpenSSL answers a wrong padding of PKCS #1 with random bytes, so that nobody learns of it.
+        # OpenSSL answers a wrong padding of PKCS #1 with random bytes, so that no attacker learns of it.
         assert other.decrypt(sealed) != b"k" * 16
     except UnusableKey:
         pass

@@ -1,4 +1,4 @@
-"""Datagrams in SEAL: those of living senders go in once; the others are turned away by cause."""
+"""Datagrams in SEAL: those of living senders are accepted once; the others are turned away by cause."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class End:
 
 
 def meet(a: End, b: End) -> list[bytes]:
-    """Carries proofs between two ends until neither has any. Return the datagrams that went in."""
+    """Carries proofs between two ends until neither has any. Return the accepted datagrams."""
     found: list[bytes] = []
     while a.out or b.out:
         for source, dest in ((a, b), (b, a)):
@@ -130,7 +130,7 @@ def test_members_with_different_ciphers_read_each_other() -> None:
 
 
 def test_the_key_of_a_sender_is_made_with_hkdf() -> None:
-    """Compare with another implementation: a reader of design/seal.md can write one."""
+    """Compare with another implementation: one can be written from design/seal.md alone."""
     secret, sender = bytes(range(32)), bytes(16)
     info = b"jgroups_py seal 1 datagrams 1 4 demo" + sender
     key = HKDFExpand(hashes.SHA256(), 32, info).derive(secret)
@@ -159,7 +159,7 @@ def test_no_counter_is_used_twice_whatever_is_sent() -> None:
     assert len({head[-12:] for head in heads}) == 200
 
 
-# --- what is refused
+# --- refusals
 
 
 def test_every_altered_bit_is_noticed() -> None:
@@ -216,7 +216,7 @@ def test_a_packet_comes_in_once() -> None:
 
 
 def test_a_usual_packet_costs_one_call_of_the_cipher_and_few_others() -> None:
-    """A count in place of a time: the work that SEAL adds to a packet, beside the cipher."""
+    """A count in place of a time: the work that SEAL adds to each packet, beside the cipher."""
     a, b = friends()
     b.take(a.seal(b"once"), a)
     calls: Counter[str] = Counter()
@@ -376,7 +376,7 @@ def test_senders_that_have_yet_to_prove_themselves_are_bounded() -> None:
         b.take(end.seal(b"x"), end)
         b.datagrams.senders.check()
     assert len(b.datagrams.senders.pending) == LIMITS.max_pending
-    assert b.refused == {"unproved": 1}  # the oldest has made room
+    assert b.refused == {"unproved": 1}  # the oldest entry has been removed
     assert meet(ends[-1], b) == [b"x"]
 
 
@@ -463,7 +463,7 @@ def test_a_window_survives_a_change_of_keys() -> None:
 
 
 def test_a_window_equals_a_set_of_counters() -> None:
-    """Against a model: any order, repetitions, jumps."""
+    """Compare with a model: any order, repetitions, jumps."""
     rng = random.Random(1)
     for _ in range(50):
         size, floor = rng.choice([1, 2, 64, 100]), rng.choice([0, 0, 30])

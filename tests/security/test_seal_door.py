@@ -73,7 +73,7 @@ class Router(House):
 
 
 class End:
-    """A machine with a stack whose door is SEAL's. The test is its driver."""
+    """A machine with a stack whose door is SEAL's. The test acts as its driver."""
 
     def __init__(
         self, name: str, ring: Ring | None = None, kind: type[House] = House, **attributes: Any
@@ -127,7 +127,7 @@ class Wire:
         b.happens(Accepted(b.house.tcp, -1, (a.place[0], 40_000)))
 
     def carry(self) -> list[Out]:
-        """Carry bytes between both ends until neither writes. Return the other orders, which are closes."""
+        """Carry bytes between both ends until neither writes. Return the other outputs, which are closes."""
         others: list[Out] = []
         while True:
             outs = [(self.b, -1, o) for o in self.a.take_out()]
@@ -214,7 +214,7 @@ def test_connections_that_have_yet_to_prove_themselves_are_bounded() -> None:
         b.happens(Accepted(b.house.tcp, -n, ("10.0.0.9", n)))
     assert b.take_out() == [Close(-1, True), Close(-2, True)]
     assert b.refused == {"too_many_handshakes": 2}
-    b.stack.close()  # closes those that it holds
+    b.stack.close()  # it closes those that it holds
     assert {out.handle for out in b.take_out() if isinstance(out, Close)} >= {-3, -4, -5}
 
 
@@ -238,7 +238,7 @@ def test_an_altered_record_closes_a_connection_for_its_protocol() -> None:
     b.happens(Received(-1, out.data[:-1] + bytes([out.data[-1] ^ 1])))
     assert b.take_heard() == [Closed(-1, True)] and b.take_out() == [Close(-1, True)]
     assert b.refused == {"altered": 1}
-    b.happens(Received(-1, b"more"))  # was under way
+    b.happens(Received(-1, b"more"))  # this one was under way
     assert b.house.heard == []
 
 
@@ -310,7 +310,7 @@ def with_file(file: Path, **attributes: Any) -> End:
 
 
 def reads(end: End) -> None:
-    """The time of the next reading comes, and the driver reads."""
+    """The time of the next reading comes, and the driver reads the file."""
     end.pass_time(end.seal.config.reload_interval)
     (out,) = end.take_out()
     assert isinstance(out, Consult)

@@ -33,7 +33,7 @@ def take(member: Member, ring: Ring) -> None:
 
 
 def eventful(file: str) -> list[list[bytes]]:
-    """Loss, a crash and large messages; what each member got."""
+    """Run a group with loss, a crash and large messages; return the messages that each member got."""
     lossy = Link(loss=0.1, jitter=0.01, duplicate=0.05)
     with SimCluster("ABC", file, seed=3, inside=lossy) as cluster:
         for n in range(20):
@@ -63,7 +63,7 @@ def test_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
 
 
 class Tap:
-    """Notes the datagrams and the bytes of connections that reach hosts."""
+    """Records the datagrams and the bytes of connections that reach hosts."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.datagrams: list[tuple[Host, Datagram]] = []
@@ -131,7 +131,8 @@ def test_two_clusters_with_one_ring_do_not_hear_each_other(tmp_path: Path) -> No
 def test_a_recording_of_a_whole_group_changes_nothing_at_a_later_member(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Views, joins, heartbeats, messages: every datagram of a group that has ended, played to one that has the same key."""
+    """Views, joins, heartbeats, messages: every datagram of a group that has ended is replayed to a group with the same
+    key."""
     tap = Tap(monkeypatch)
     world = World(5)
     file = sealed(tmp_path)
@@ -190,7 +191,7 @@ def test_a_group_changes_its_key_as_it_runs_and_loses_nothing(tmp_path: Path, st
     last = Ring(turned.keys[:1])
     sent = 0
     for ring in (two, turned, last):
-        for member in members:  # one after the other, and traffic goes on
+        for member in members:  # one after the other, while traffic goes on
             take(member, ring)
             for source in members:
                 source.send(b"%d" % sent)
@@ -222,7 +223,7 @@ def test_a_dropped_key_shuts_out_members_without_another(tmp_path: Path) -> None
 # --- settings
 
 
-def test_settings_that_make_no_sense_are_told(tmp_path: Path) -> None:
+def test_settings_that_make_no_sense_are_reported(tmp_path: Path) -> None:
     for line, problem in (
         ("<SEAL/>", "key_file: is not given; it must name a key ring"),
         ('<SEAL key_file="a" keys="b"/>', "key_file and keys are both given"),

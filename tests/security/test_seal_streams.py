@@ -94,7 +94,7 @@ def test_a_stream_may_be_cut_anywhere(step: int) -> None:
     assert plain == b"".join(bytes([n]) * n for n in range(50)) and answer == b""
 
 
-# --- what is refused
+# --- refusals
 
 
 def refused(stream: Stream, data: bytes) -> str:

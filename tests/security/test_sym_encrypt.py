@@ -121,8 +121,8 @@ def test_without_an_iv_or_with_one_that_counts_a_run_stays_a_run(algorithm: str,
 
 @pytest.mark.parametrize(("algorithm", "iv"), KINDS[2:])
 def test_a_run_with_ivs_that_count_is_a_run_on_the_wire(algorithm: str, iv: int) -> None:
-    """Each message has a header with its own IV there, as Java wants it. Its receiver has one run again, and reads a
-    single message by its shape."""
+    """Each message has a header with its own IV there, as Java requires. The receiver gets one run again, and reads
+    a single message by its shape."""
     sender = fake(algorithm, iv, address=B)
     sender.down(replace(run(*[b"%d" % n for n in range(700)]), src=B))
     sent = sender.take_down()
@@ -207,7 +207,7 @@ def test_java_messages_without_payload_are_taken() -> None:
     assert taken > 5 and len(stack.take_up()) == taken
 
 
-# What is turned away
+# Refused messages
 
 
 def counters(stack: FakeStack) -> dict[str, int | float]:
@@ -276,7 +276,7 @@ def test_a_payload_that_is_no_bytes_is_dropped() -> None:
 
 
 def test_a_serialised_message_of_another_sender_is_dropped() -> None:
-    """A message of one member cannot be replayed in the name of another, because the sender is inside."""
+    """A message of one member cannot be replayed in the name of another, because the ciphertext contains the sender."""
     sender, receiver = fake(address=B), fake()
     sender.down(replace(run(5000, type=MessageType.LONG), src=B))
     (batch,) = sender.take_down()
@@ -295,7 +295,7 @@ def test_garbage_in_place_of_a_serialised_message_is_dropped() -> None:
     assert stack.take_up() == [] and counters(stack) == {"turned_away_malformed": 1}
 
 
-# Own messages
+# A member's own messages
 
 
 def test_an_own_message_that_comes_back_is_the_one_that_was_sent() -> None:
@@ -396,13 +396,14 @@ def test_a_keystore_of_java_is_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("algorithm", "iv"), KINDS[1:])
 def test_an_iv_that_comes_twice_harms_nobody(algorithm: str, iv: int) -> None:
-    """A reader of the wire takes equal headers for a run, and any process can repeat messages of others."""
+    """Equal headers let the reader of a packet take messages for a run, and any process can repeat
+    messages of others."""
     sender, receiver = fake(algorithm, iv), fake(algorithm, iv, address=B)
     sender.down(run(b"one"))
     (one,) = sender.take_down()
     header = one.headers[ID]
     assert isinstance(header, EncryptHeader) and header.iv is not None
-    forged = replace(header, iv=header.iv[:-4] + b"\xff" * 4)  # none that counts comes after it
+    forged = replace(header, iv=header.iv[:-4] + b"\xff" * 4)  # no later one counts
     for twice in (header, forged):
         receiver.up(replace(one, payloads=[*one.payloads] * 3, headers={ID: twice}))
     receiver.take_up()

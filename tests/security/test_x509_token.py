@@ -1,4 +1,4 @@
-"""X509Token: members with the certificate of the group let each other in, and no other process."""
+"""X509Token: members with the certificate of the group admit each other, and no other process."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_value_is_not_on_the_wire_and_tokens_of_two_members_differ(
         bytes(request_of(settings, seed).headers[ID].token.value)  # type: ignore[attr-defined]
         for seed in (1, 2, 1)
     ]
-    assert tokens[0] == tokens[2] != tokens[1]  # a simulation repeats
+    assert tokens[0] == tokens[2] != tokens[1]  # in a simulation random numbers repeat
     assert all(b"Chris" not in token for token in tokens)
 
 
@@ -151,7 +151,7 @@ def test_a_wrong_setting_is_told_with_its_place(tmp_path: Path) -> None:
     assert {a: problem_of(tmp_path, a)[: len(text)] for a, text in said.items()} == said
 
 
-def test_a_keystore_that_cannot_be_used_is_told(
+def test_a_keystore_that_cannot_be_used_is_reported(
     settings: dict[str, Any], group: Issued, authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     jks, nothing = tmp_path / "jks", tmp_path / "missing"

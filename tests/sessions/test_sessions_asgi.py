@@ -37,7 +37,7 @@ async def members(
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """/a=1 sets, / shows."""
+    """/a=1 sets a value, / shows all."""
     if scope["type"] != "http":
         await send({"type": "websocket.close"})
         return
@@ -76,7 +76,7 @@ class Visitor:
 async def test_a_session_is_found_by_any_member(
     buddies: BuddyReplicationConfig | None, autojump_clock: Any
 ) -> None:
-    """It is found where calls do not gravitate by themselves (autoDataGravitation false), too."""
+    """The session is also found where calls do not gravitate by themselves (autoDataGravitation false)."""
     async with members("ABC", buddies) as caches:
         a, b, c = sites = [
             AsgiSessions(application, cache, route=name)

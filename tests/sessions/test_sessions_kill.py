@@ -26,7 +26,7 @@ BUDDIES = "BuddyReplicationConfig: {buddyReplicationEnabled: true}"
 SMALL = """EvictionPolicyConfig: {region: {name: /, maxNodes: 3}}, CacheLoaderConfiguration: {
   passivation: true, purgeOnStartup: true,
   cacheloader: {class: SqliteStore, properties: {location: ":memory:"}}}"""
-"""Memory for three sessions; the others in a store of each process."""
+"""Memory for three sessions; the others are in a store of each process."""
 FILE = "cache: {{CacheMode: {mode}, ClusterName: shop, ClusterConfig: {stack}, {more}}}"
 VISITORS, THREADS = 24, 4
 WRITES = 4
@@ -111,7 +111,7 @@ def shop_with(example: ModuleType, tmp_path: Path, mode: str, more: str) -> list
             time.sleep(0.01)
         homes = Counter(visit.served_by for visit in visits)
         (victim, owned), *_ = homes.most_common(1)
-        assert len(homes) == 3 and owned >= VISITORS // 4, homes  # spread by the router
+        assert len(homes) == 3 and owned >= VISITORS // 4, homes  # the router spreads them
         servers[victim][0].kill()
         killed.set()
         for shopper in shoppers:
@@ -119,7 +119,9 @@ def shop_with(example: ModuleType, tmp_path: Path, mode: str, more: str) -> list
         for visit in visits:
             assert visit.served_by != victim and len(visit.acked) >= 2 * WRITES
             for name in sorted(ports.keys() - {victim}):
-                visit.browser.port = ports[name]  # not by the router: wherever it is, it is found
+                visit.browser.port = ports[
+                    name
+                ]  # the router did not choose it: the session is found anywhere
                 status, answer = visit.browser.ask("GET")
                 assert status == 200 and answer["server"] == name
                 visit.check(answer["cart"], name)

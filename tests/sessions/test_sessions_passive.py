@@ -1,4 +1,4 @@
-"""Sessions whose values have left memory: they are kept, and removed when they are over."""
+"""Sessions whose values have left memory: they are kept, and removed when they expire."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_session_that_slept_too_long_is_removed_and_no_other(
 
         cookies = [await visit() for _ in range(10)]
         assert len(await cache.passive_paths(store._root)) >= 7
-        for _ in range(20):  # one visitor comes again and again, the others sleep
+        for _ in range(20):  # one visitor comes again and again, the others do not
             now += SWEEP_INTERVAL + 1
             for _ in range(3):
                 await visit(cookies[0])

@@ -207,7 +207,7 @@ def test_sessions_that_are_over_are_swept_by_other_visits(cache: blocking.TreeCa
 
 
 def test_a_session_that_is_used_again_is_not_swept(cache: blocking.TreeCache) -> None:
-    """The session was over when it was looked at, and is in use when it would be removed."""
+    """The session was expired when it was read, and is in use when it would be removed."""
     site = Site(cache, SessionSettings(max_idle=100))
     site.visit(setting(a=1))
     path = Fqn(("sessions", *cache.children("/sessions")))
@@ -251,7 +251,7 @@ def test_the_answer_is_not_sent_when_the_session_is_not_saved(
 
 
 def test_streams_and_the_old_way_of_writing_work(cache: blocking.TreeCache) -> None:
-    """The head waits for the first chunk; later changes are saved at the end."""
+    """The response's head waits for the first chunk; later changes are saved at the end."""
     site = Site(cache)
     sent: list[str] = []
 
@@ -314,7 +314,7 @@ def test_a_session_is_a_mapping() -> None:
 @given(st.text(alphabet='sesion=;." Aä\x00', max_size=100))
 def test_no_cookie_header_breaks_it(header: str) -> None:
     assert all(len(id) == 43 for id, _ in ids_in("session=" + header, "session"))
-    assert list(ids_in(header, "session")) == []  # too few letters for an id
+    assert list(ids_in(header, "session")) == []  # too few characters for an id
 
 
 def test_a_cookie_among_others_is_found() -> None:

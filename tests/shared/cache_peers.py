@@ -15,7 +15,7 @@ from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 
 def cache_file(folder: Path, members: int, more: str = "") -> Path:
-    """Return the file of a replicated cache on ports of its own. ``more``: lines of it."""
+    """Return the file of a replicated cache on ports of its own. ``more``: further lines of the file."""
     stack, file = folder / "stack.xml", folder / "cache.yaml"
     config = load_stack("tcp.xml")
     stack.write_text(to_xml(with_attributes(config, private_attributes(config, members))))

@@ -24,7 +24,7 @@ SECONDS_MAX = 200
 
 
 def run_here(*words: str) -> Ran:
-    """Exit code, standard output and standard error of ``jgroups-py`` with ``words``."""
+    """Return exit code, standard output and standard error of ``jgroups-py`` with ``words``."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = cli.run(words)

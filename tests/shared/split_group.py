@@ -48,6 +48,6 @@ class SplitGroup(Generic[N]):
         self.network.side = {id(self.nodes[name].channel.driver) for name in names}
 
     def kill(self, name: str) -> None:
-        """Kill the member: it says no goodbye, and its unsent messages are lost."""
+        """Kill the member: it sends no goodbye, and its unsent messages are lost."""
         self.nodes.pop(name).channel.driver.close_all()
         self._scopes[name].cancel()

@@ -1,4 +1,4 @@
-"""Visitors of examples/web_map.py, and their answers. Used while its workers and hosts are killed."""
+"""Visitors of examples/web_map.py, and their answers. They are used while workers and hosts are killed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PAGES = ("home", "help")
 CART_THINGS = 50
 """The number of things after which a visitor takes a new cart."""
 CUT_OFF = (OSError, http.client.HTTPException)
-"""The errors of a client whose worker dies. The request may have been done."""
+"""The errors of a client whose worker dies. The request may have been carried out."""
 
 
 class Visitor:
-    """One thread: it counts hits and puts things into carts, at one host until that is gone, then at the next one."""
+    """One thread: it counts hits and puts things into carts, at one host until that has ended, then at the next one."""
 
     def __init__(self, hosts: Sequence[Host], first: int) -> None:
         self._hosts, self._at = hosts, first
@@ -93,14 +93,14 @@ def visitors_of(hosts: Sequence[Host], many: int) -> Iterator[list[Visitor]]:
 
 
 def kill_a_worker(host: Host) -> int:
-    """kill -9 of the worker that answers now. Its pid."""
+    """Kill the worker that answers now (kill -9). Return its pid."""
     pid = int(ask(host.port, "GET", "/hits/home")[2]["x-worker"])
     os.kill(pid, signal.SIGKILL)
     return pid
 
 
 def kill_who_replicates(host: Host, name: str) -> int:
-    """kill -9 of the worker that replicates the map ``name``. It returns its pid when another one does."""
+    """Kill the worker that replicates the map ``name`` (kill -9). Return its pid when another worker replicates."""
     pid = replicating(host.port, name)
     os.kill(pid, signal.SIGKILL)
     assert replicating(host.port, name) != pid
@@ -128,7 +128,7 @@ def judge(
     more: int = 0,
     more_unsure: int = 0,
 ) -> None:
-    """Check that all hosts show the same within ``seconds``: every answered hit, and no hit without a request.
+    """Check that all hosts show the same contents within ``seconds``: every answered hit, and no hit without a request.
     ``more``: hits of the first page that others have counted."""
     hits = sum((one.hits for one in visitors), Counter({PAGES[0]: more}))
     unsure = sum((one.unsure_hits for one in visitors), Counter({PAGES[0]: more_unsure}))

@@ -1,4 +1,4 @@
-"""Drills of RELAY that go beyond the shipped ones: one shape of trouble each, drawn from a seed.
+"""Drills of RELAY that go beyond the shipped ones: each has one kind of fault, drawn from a seed.
 
 ``SCENARIOS[name]`` is a drill file. The judge reports losses; the simulator's oracle (RELAY's invariants after every
 step, rest at the end) runs with each.
@@ -210,4 +210,4 @@ LOSING: Final[dict[str, str]] = {
         expect="{lost: 0, duplicated: 0, out_of_order: 0}",
     ),
 }
-"""The losing scenarios must announce lost messages: else the oracle finds a gap."""
+"""The scenarios with losses must announce lost messages: otherwise the oracle finds a gap."""

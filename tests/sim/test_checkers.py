@@ -1,4 +1,4 @@
-"""Each checker can fail: it reports its planted fault, and is silent without one."""
+"""Each checker can fail: it reports its planted fault, and reports nothing without one."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_gap_is_a_violation(stage: Stage) -> None:
 def test_messages_multicast_in_views_without_a_member_may_be_lost_to_it(
     stage: Stage,
 ) -> None:
-    """This holds where the member keeps its view, too: it does not learn of the others' views (merge 23705)."""
+    """This also holds where the member keeps its view: it does not learn of the others' views (merge 23705)."""
     first = stage.sends("A", 2)
     stage.gets("ABC", "A", first[0])
     stage.view("AB", 2, "AB")
@@ -268,7 +268,7 @@ def test_messages_after_a_state_continue_it(stage: Stage) -> None:
 
 
 def test_a_state_with_nothing_of_a_sender_begins_anew_with_it(stage: Stage) -> None:
-    """The provider was beyond a partition all the time that the sender was heard here."""
+    """The provider was beyond a partition during the whole time in which the sender was heard here."""
     one, two = stage.sends("A", 2)
     state = stage.checker.messages.state_of(stage.members["B"])
     stage.gets("C", "A", one, two)
@@ -296,7 +296,7 @@ def test_out_of_band_messages_that_a_state_lacks_may_come_again(stage: Stage, ol
 def test_views_that_were_held_back_for_a_state_stand_behind_it(
     stage: Stage, held: int, found: list[str]
 ) -> None:
-    """The state has what was sent after them."""
+    """The state has the messages sent after them."""
     for number, name in enumerate("DE", 4):
         stage.join(name, number)
     stage.view("BC", 5, "ABCDE")
@@ -323,7 +323,7 @@ def test_gaps_between_sites_are_for_relay_to_announce(stage: Stage) -> None:
     assert stage.checks == ["fifo"]
 
 
-# --- of whole members
+# --- checks of whole members
 
 
 @pytest.fixture
@@ -376,8 +376,8 @@ def test_a_living_member_that_is_taken_for_proved_dead_stays(world: World, fate:
 
 @pytest.mark.parametrize("apart", ["", "merged", "sender", "receiver"])
 def test_bounds_of_a_stream_are_kept(world: World, apart: str) -> None:
-    """After a merge of the two a credit may have been given twice; a member with a view without the other one, whether
-    it was read or not, does not count."""
+    """After a merge of the two a credit may have been given twice; a member with a view without the other one, read or
+    unread, does not count."""
     checker = Checker()
     a, b = world.member("A"), world.member("B")
     for member in (a, b):
@@ -428,7 +428,7 @@ def test_leftovers_are_a_violation(world: World) -> None:
     assert list(leftovers(a, known, [a])) == ["A: STATE_TRANSFER.forgotten_things still names B#1"]
 
 
-def test_waiting_messages_are_told(world: World) -> None:
+def test_waiting_messages_are_reported(world: World) -> None:
     a = world.member("A")
     assert waiting(a.stack) is None
     a.send(b"one")

@@ -70,8 +70,8 @@ class Group:
 @pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize("seconds", [55, 300])
 def test_stopped_for_longer_than_the_others_wait(victim: int, seconds: float) -> None:
-    """The member learns of it with the first item that it reads; its messages that were lost are named; later messages
-    go out after the merge, which follows within seconds."""
+    """The first item that the member reads reports it; its lost messages are named; later messages leave after the
+    merge, which follows within seconds."""
     group = Group("ABC", SLOW)
     stopped = group.members[victim]
     others = [m for m in group.members if m is not stopped]
@@ -100,7 +100,7 @@ def test_stopped_for_longer_than_the_others_wait(victim: int, seconds: float) ->
 
 
 def test_the_view_that_it_missed_is_asked_for() -> None:
-    """Packets that waited for it while it stood still were dropped by full buffers."""
+    """Full buffers dropped packets that waited for the member while it was stopped."""
     group = Group("ABC", SLOW)
     _, b, c = group.members
     token = group.world.partition([group.members[0], b], [c], one_way=True)
@@ -122,7 +122,7 @@ def test_the_view_that_it_missed_is_asked_for() -> None:
 
 
 def test_a_member_that_is_not_heard_does_no_harm() -> None:
-    """Its messages reach no member, and it hears the others: they go on without it."""
+    """Its messages reach no member, but it hears the others: they go on without it."""
     group = Group("ABC", QUICK)
     a, b, c = group.members
     token = group.world.partition([c], [a, b], one_way=True)
@@ -237,7 +237,7 @@ def test_an_expelled_member_without_merging_ends_with_its_possible_losses() -> N
 
 
 def test_a_message_is_named_of_which_the_rest_waits_for_credits() -> None:
-    """The first fragments of the message came, and were dropped with the view without their sender."""
+    """The first fragments of the message arrived, and were dropped with the view without their sender."""
     small = {"FRAG2.frag_size": "500", "MFC.max_credits": "2000", "MFC.min_threshold": "0.1"}
     group = Group("ABC", SLOW | small)
     a, b, c = group.members

@@ -1,4 +1,4 @@
-"""A group soon notices that a member is gone, and never takes a silent one for a dead one."""
+"""A group soon notices that a member has ended, and never takes a silent member for a dead one."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_host_that_vanished_is_waited_for(stack: str) -> None:
 
 
 def test_a_reset_by_a_host_that_then_is_silent_proves_nothing() -> None:
-    """A container that is removed: its connections break, and its address answers no more."""
+    """A container is removed: its connections break, and its address does not answer any more."""
     world = World()
     members = group(world, "ABC")
     members[1].crash()
@@ -127,7 +127,7 @@ def test_a_paused_process_is_not_proved_dead() -> None:
 def test_connections_that_break_between_living_members_prove_nothing(
     stack: str, silence: float, one_way: bool
 ) -> None:
-    """A firewall resets all connections and blocks new ones for a while: a watched member is searched, not found, and
+    """A firewall resets all connections and blocks new ones for a while: a watched member is searched in vain, and is
     back before the verification of a silent member ends."""
     world = World()
     members = group(world, "ABC", stack, VERIFY_SUSPECT2__timeout="10s")
@@ -155,7 +155,7 @@ def test_without_proofs_the_verification_is_waited_out() -> None:
 
 
 def test_a_crash_right_behind_a_vanished_member_is_seen_at_once() -> None:
-    """B was the one that watched C, but C watched D. The view waits for B's report no longer than agree_timeout."""
+    """B had watched C, but C watched D. The view waits for B's report no longer than agree_timeout."""
     world = World()
     members = group(world, "ABCDE", GMS__agree_timeout="500ms")
     members[1].vanish()
@@ -170,8 +170,8 @@ def test_a_crash_right_behind_a_vanished_member_is_seen_at_once() -> None:
 
 
 def test_a_crash_behind_a_member_that_is_not_heard_is_seen_without_waiting_for_the_view() -> None:
-    """The ring is that of JGroups, without proofs: A passes the silent B over as soon as FD_ALL3 suspects it
-    and finds C dead, while B's verification is still going on."""
+    """The ring is that of JGroups, without proofs: A skips the silent B as soon as FD_ALL3 suspects it, and
+    finds C dead while B's verification is still going on."""
     world = World()
     members = group(
         world,
@@ -191,8 +191,8 @@ def test_a_crash_behind_a_member_that_is_not_heard_is_seen_without_waiting_for_t
 
 @pytest.mark.parametrize("victim", [0, 1, 2, 3])
 def test_a_host_that_comes_back_proves_the_death_of_its_former_member(victim: int) -> None:
-    """Old connections are reset, and the ports belong to another member: the former member is out at once instead of
-    after FD_ALL3's 40 s, and the new one is never suspected."""
+    """Old connections are reset, and the ports belong to another member: the former member is removed at once
+    instead of after FD_ALL3's 40 s, and the new one is never suspected."""
     world = World()
     members = group(world, "ABCD", "udp.xml")
     former = members[victim]
@@ -211,7 +211,7 @@ def test_a_host_that_comes_back_proves_the_death_of_its_former_member(victim: in
 
 
 def test_a_connection_without_an_address_is_closed() -> None:
-    """The other side may have gone in silence, so that the end of the connection would never come."""
+    """The other side may have ended silently, so that the end of the connection would never arrive."""
     world = World()
     members = group(world, "ABCD")
     target = members[3].stack.find(FD_SOCK2)

@@ -1,4 +1,4 @@
-"""The simulated network keeps the promises of ports.py, seen by a protocol without a stack above."""
+"""The simulated network keeps the promises of ports.py; a protocol without a stack above checks it."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_new_owner_of_an_address_resets_connections_of_the_member_that_vanis
     successor, _ = node(world, "B")
     assert successor.address == b.address
     world.run_for(5)
-    assert pa.seen == []  # nobody says anything of its own accord
+    assert pa.seen == []  # no side sends anything by itself
     put(a, pa, Write(mine, b"x"))
     world.run_for(1)
     assert pa.seen == [Closed(mine, True)]
@@ -205,7 +205,7 @@ def test_a_connection_that_is_being_opened_is_not_reset() -> None:
     mine = pa.new_handle()
     pa.open_port(Connect(mine, (b.address, 7800), 1.0))
     a.after_step()
-    world.run_for(0.15)  # b has accepted, a does not know it
+    world.run_for(0.15)  # b has accepted the connection, but a does not know it
     world.reset(a, b)
     world.run_for(1)
     assert [type(i) for i in pa.seen] == [Connected]

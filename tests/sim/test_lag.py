@@ -1,4 +1,4 @@
-"""A member that was stopped, or whose loop was blocked or is slow, suspects no other member because of it."""
+"""A member that was stopped, or whose loop was blocked or slow, suspects no other member because of it."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Watched:
 def test_a_member_that_stood_still_suspects_nobody_when_it_goes_on(
     victim: int, seconds: float
 ) -> None:
-    """relay-udp.xml's times: from about 6 s on the others go on without it. It comes back by a
-    merge, and has suspected no member."""
+    """With relay-udp.xml's times the others go on without the member from about 6 s on. It comes
+    back by a merge, and has suspected no member."""
     group = Watched("ABC", QUICK, seed=int(seconds))
     world, stopped = group.world, group.members[victim]
     group.talk()
@@ -123,7 +123,7 @@ def test_a_slow_coordinator_still_notices_a_death(turn: float, limit: float) -> 
 
 def test_a_verification_goes_on_where_it_stood() -> None:
     """A suspects C for its silence and is stopped while it waits for the answer; C is heard again
-    while A stands still."""
+    while A is stopped."""
     group = Watched("ABC", QUICK)
     world = group.world
     a, _, c = group.members

@@ -102,7 +102,7 @@ def test_members_of_a_quiet_group_are_not_suspected() -> None:
     assert "suspect" not in traces
 
 
-# --- random runs: whatever happens, the promises hold
+# --- random runs: the promises always hold
 
 
 class Log:
@@ -247,7 +247,7 @@ def test_many_random_runs_hold(partitions: bool) -> None:
 
 
 class Counting:
-    """An application whose state is how many messages of each sender it has had."""
+    """An application whose state is the number of messages received from each sender."""
 
     def __init__(self, member: Member) -> None:
         self.member = member

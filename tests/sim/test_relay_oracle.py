@@ -1,5 +1,5 @@
-"""The oracle over RELAY in whole simulated clusters: it is silent where RELAY is right, and each
-invariant is seen to be broken where a fault is planted."""
+"""The oracle over RELAY in whole simulated clusters: it reports nothing where RELAY is right, and
+each planted fault violates its invariant."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ settle: 3s
 expect: {lost: 0, lost_inside: 0, duplicated: 0, out_of_order: 0}
 """
 WAN = "  - {at: 1.5s, partition: [[NYC], [SFO]], for: 1.8s}\n"
-"""A partition of the sites, during which the home site keeps messages."""
+"""A partition between the sites, during which the home site keeps messages."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def run(tmp_path: Path) -> Any:
 
 
 def broken(run: Any, text: str = DRILL, settings: Any = ()) -> str:
-    """Return the invariant that is seen to be broken, and the whole line."""
+    """Return the invariant that was violated, and the whole line."""
     with pytest.raises(BrokenInvariant) as caught:
         run(text, settings)
     line = str(caught.value)
@@ -118,7 +118,7 @@ def test_i1_a_gap_that_nobody_announced_is_found(run: Any, monkeypatch: pytest.M
     has = RelayState.has
 
     def forgiving(self: Any, site: Any, origin: Any) -> Any:
-        """The member takes any message for the next one."""
+        """The faulty member takes any message for the next one."""
         return max(has(self, site, origin), tried.get(origin, 0))
 
     tried: dict[bytes, int] = {}
@@ -280,7 +280,7 @@ def test_a_member_that_is_cut_off_for_good_counts_as_gone() -> None:
 def test_a_member_beside_a_group_that_began_anew_may_lack_its_acknowledged_messages(
     founds: bool,
 ) -> None:
-    """The member was paused, and the members that were started again did not find it (all 3256)."""
+    """The member was paused, and the restarted members did not find it (all 3256)."""
     oracle, home, away = given_up("90s")
     paused, fresh = away.members
     paused.skipped[home.members[1].raw] = [(3, 4)]
@@ -293,7 +293,7 @@ def test_a_member_beside_a_group_that_began_anew_may_lack_its_acknowledged_messa
 
 
 def test_a_joiner_of_a_member_that_was_left_behind_lacks_the_same() -> None:
-    """The others of its site have gone since (all 849)."""
+    """The other members of its site have ended since (all 849)."""
     oracle, home, away = given_up("90s")
     first, second = away.members
     origin = home.members[1].raw
@@ -323,7 +323,7 @@ def given_up(cut_off_wait: str) -> tuple[Any, Any, Any]:
 
 
 def test_a_member_that_begins_a_site_anew_lacks_its_predecessors_messages() -> None:
-    """The predecessor was leaving then, so it does not count as a member beside the site (all 5482)."""
+    """The predecessor was leaving then, so it does not count as a member of the site (all 5482)."""
     oracle, home, away = given_up("90s")
     last, fresh = away.members
     fresh.skipped[home.members[1].raw] = [(3, 4)]
@@ -356,7 +356,7 @@ def test_a_partition_and_a_holder_that_goes_count_as_two(split: bool) -> None:
 def test_losses_that_all_holders_took_along_are_excused_where_the_survivors_never_had_them(
     fallen: int,
 ) -> None:
-    """The survivor had joined when the origin was gone, and was no holder yet (all 10187)."""
+    """The survivor had joined after the origin's end, and was no holder yet (all 10187)."""
     oracle, home, away = given_up("90s")
     stays, origin = home.members
     origin.member.crash()
@@ -369,7 +369,7 @@ def test_losses_that_all_holders_took_along_are_excused_where_the_survivors_neve
 
 
 def test_a_member_that_begins_blindly_begins_behind_the_trim() -> None:
-    """All members that knew where it begins were gone (all 8534)."""
+    """All members that knew where it begins had ended (all 8534)."""
     oracle, home, away = given_up("90s")
     joiner, origin = away.members[1], oracle._origins[home.members[0].raw]
     home.trimmed[origin.watched.raw] = 51
@@ -380,7 +380,7 @@ def test_a_member_that_begins_blindly_begins_behind_the_trim() -> None:
 
 
 def test_messages_before_two_promotions_at_once_are_excused() -> None:
-    """The site relays before the step and after it; in between it dropped its copies (all 9542)."""
+    """The site relays before and after the step; in between it dropped its copies (all 9542)."""
     oracle, home, _ = given_up("90s")
     watched = home.members[0]
     oracle._origins[watched.raw].sums.extend([0] * 7)
@@ -393,7 +393,7 @@ def test_messages_before_two_promotions_at_once_are_excused() -> None:
 
 
 def test_messages_that_a_state_lacks_come_again_in_order_and_once() -> None:
-    """B's state lacks the messages of C that B did not get; A had it, is set back, and gets it again."""
+    """B's state lacks the messages of C that B did not get; A had them, is set back, and gets them again."""
     scene = Scene(draw(1, "relay", Size(1, (3, 3))))
     a, b, c = (scene.start(name) for name in scene.site_of)
     world, oracle = scene.world, scene.world.oracle
@@ -418,7 +418,7 @@ def test_messages_that_a_state_lacks_come_again_in_order_and_once() -> None:
 def test_a_member_that_joined_with_a_view_that_is_passed_over_is_apart(
     behind: int, apart: bool
 ) -> None:
-    """C's view, with all, did not come to B, whose next one without C is no older (all 3309)."""
+    """C's view with all members did not reach B, whose next view without C is no older (all 3309)."""
     scene = Scene(draw(1, "relay", Size(1, (3, 3))))
     members = [scene.start(name) for name in scene.site_of]
     scene.world.run_for(5)

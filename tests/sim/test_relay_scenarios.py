@@ -17,13 +17,13 @@ EVERY = {**SCENARIOS, **LOSING}
 FOUND: dict[str, tuple[int, ...]] = {
     # A run that was partly acknowledged came back from the spill file, above the limit.
     "spilled to a file while the WAN is cut": (1,),
-    # A joiner of the bridge took a crash for a refusal of its wire version, and was alone for ever.
+    # A joiner of the bridge took a crash for a refusal of its wire version, and stayed alone for ever.
     "relay after relay leaves": (21,),
     "three sites, each loses its relay": (19,),
     # The oracle missed copies of messages that were sent just before news of the promotion came.
     "promoted after the old primary is gone, which returns": (31,),
 }
-"""Seeds that found bugs, now mended."""
+"""Seeds that found faults, now repaired."""
 
 
 @pytest.fixture(autouse=True)

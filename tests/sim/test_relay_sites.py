@@ -15,7 +15,7 @@ from jgroups_py.testing.sim.network import LinkSettings
 from jgroups_py.values.batch import Batch
 
 NAMES = {"NYC": "EDC", "SFO": "TSU"}
-PATIENT = {  # a bridge that stands a round trip of 20 s once it is there
+PATIENT = {  # a bridge with a round trip of 20 s once it is connected
     '<FD_ALL3 timeout="5s"': '<FD_ALL3 timeout="90s"',
     '<VERIFY_SUSPECT2 timeout="0.5s"': '<VERIFY_SUSPECT2 timeout="30s"',
     '<FD_SOCK2 prove_death="false"/>': "",
@@ -23,7 +23,7 @@ PATIENT = {  # a bridge that stands a round trip of 20 s once it is there
 
 
 class Sites:
-    """NYC and SFO, complete, their relays met."""
+    """NYC and SFO, complete; their relays have met."""
 
     def __init__(self, bridge: str = "relay-bridge-tcp.xml", stack: str = "relay-udp.xml") -> None:
         self.world = world = World(7)
@@ -140,7 +140,7 @@ def test_a_joiner_whose_first_questions_get_lost_founds_no_second_group() -> Non
     properties = {"relay.site": "NYC", "jgroups.bind_addr": world.host_address("local", "D")}
     second = world.start("D", "relay-udp.xml", "NYC", properties=properties)
     token = world.partition([first], [second])
-    world.run_for(0.3)  # of the 0.5 s after which D would be on its own
+    world.run_for(0.3)  # of the 0.5 s after which D would continue alone
     world.heal(token)
     world.run_for(1.0)
     assert first.view_names == second.view_names == ("E", "D")
@@ -148,7 +148,7 @@ def test_a_joiner_whose_first_questions_get_lost_founds_no_second_group() -> Non
 
 def test_messages_of_another_site_in_a_state_are_not_delivered_again() -> None:
     """U lacks a relayed multicast that T has. The state that it fetches from T contains it, and
-    RELAY's digests, which come right behind the state, say so."""
+    RELAY's digests, which come right behind the state, report that."""
     sites = Sites()
     world, taker, relay = sites.world, sites["U"], sites["T"]
     relay.provide_state = lambda: b" ".join(p for _, p in sites.heard["T"])

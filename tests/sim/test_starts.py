@@ -1,4 +1,4 @@
-"""Members that start at once on one machine find each other, and one that is alone there does not wait."""
+"""Members that start together on one machine find each other, and a single member there does not wait."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_on_a_network_nobody_is_sure_to_be_alone() -> None:
 
 @pytest.mark.parametrize("seed", [357, 784])
 def test_a_short_look_that_nobody_answers_is_no_proof(seed: int) -> None:
-    """Members with slow loops had answered before it, and made a group meanwhile."""
+    """Members with slow loops had answered before, and made a group meanwhile."""
     assert play(seed) == []
 
 

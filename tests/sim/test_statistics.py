@@ -1,4 +1,4 @@
-"""Counters: messages that one end counts as sent, the others count as received, and events show in them."""
+"""Counters: messages that one end counts as sent are counted as received by the others, and events show in them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sums(members: list[Member]) -> Counter[str]:
 
 
 def talk(world: World, members: list[Member], count: int = 50) -> None:
-    """Each sends to all and to each, some of it in fragments."""
+    """Each member sends to all and to each, partly in fragments."""
     for member in members:
         for _ in range(count):
             member.send(b"x" * 1000)

@@ -1,6 +1,6 @@
 """Golden traces: each file of tests/traces is a story; its output is checked line for line.
 
-After a change that is meant: ``REWRITE=1 pytest tests/sim/test_stories.py``, then read the diff.
+After an intended change: ``REWRITE=1 pytest tests/sim/test_stories.py``, then read the diff.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Invariants are looked at in the step that may have broken them, and all of them now and then."""
+"""Invariants are checked in the step that may have broken them, and all of them now and then."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class LOWER(COUNTED):
     protocol_id = 2002
 
     def down(self, batch: Batch) -> None:
-        """Keeps it."""
+        """Keeps what it gets."""
 
     def event_down(self, event: Event) -> None:
-        """Keeps it."""
+        """Keeps what it gets."""
 
     def event_up(self, event: Event) -> None:
         self.pass_event_up(event)

@@ -1,4 +1,4 @@
-"""The commonest questions of users of such toolkits, as scenarios: health (theme 10) and ends (theme 14).
+"""The commonest questions of users of such toolkits, as scenarios: health (theme 10) and ends of members (theme 14).
 
 Numbers are those of design/trust.md's table of themes.
 """
@@ -19,7 +19,7 @@ QUICK = {
     "MERGE3.max_interval": "5s",
     "GMS.join_timeout": "500ms",
 }
-"""relay-udp.xml's: a silent member is out after 4 to 6.6 s."""
+"""With relay-udp.xml a silent member is removed after 4 to 6.6 s."""
 
 
 def start(world: World, name: str, stack: str = "sim.xml") -> Member:
@@ -37,12 +37,12 @@ def group(world: World, names: list[str], stack: str = "sim.xml") -> list[Member
     return members
 
 
-# --- 10: false suspicion under pauses, flapping, and the reverse
+# --- 10: false suspicion during pauses, flapping, and the reverse
 
 
 @pytest.mark.parametrize("seconds", [5, 15, 60])
 def test_10_after_a_stop_of_the_world_the_group_is_as_before(seconds: int) -> None:
-    """All members at once: a hypervisor that stood still. No member is suspected."""
+    """All members stop at once: the hypervisor stood still. No member is suspected."""
     world = World(seconds)
     members = group(world, list("ABCDE"))
     view = members[0].view
@@ -94,7 +94,7 @@ def test_10_a_hung_member_is_found_by_a_slow_one_too() -> None:
     assert world.now - began < 6.7 + 2 * 2 * 0.3 + 10 * 0.3, "its own lag and some turns more"
 
 
-# --- 14: what is left over of a member keeps it alive for others, or the next one alone
+# --- 14: remains of a member keep it alive for others, or leave the next one alone
 
 
 @pytest.mark.parametrize("stack", ["sim.xml", "udp.xml", "tcp.xml"])

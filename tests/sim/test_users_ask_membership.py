@@ -41,11 +41,11 @@ def group(world: World, stack: str, names: str) -> list[Member]:
     return members
 
 
-# --- 3: silently not formed
+# --- 3: a group that silently does not form
 
 
 def time_to_form(stack: str, seed: int) -> float:
-    """Three to eight members within half a second, over a network that is drawn, too."""
+    """Three to eight members start within half a second, over a network that is drawn, too."""
     draw = random.Random(f"{stack}/{seed}")
     loss = draw.choice([0.0, 0.0, 0.01, 0.05])
     world = World(seed, inside=LinkSettings(0.0005, jitter=0.002, loss=loss), check=False)
@@ -95,7 +95,7 @@ def listen(members: list[Member]) -> None:
 
 
 def steps_with_an_outage(stack: str, who: int, end: str, begin: int) -> int:
-    """The member ``who`` goes, and discovery is down ``begin`` steps later. Return the number of steps until the
+    """The member ``who`` ends, and discovery is down ``begin`` steps later. Return the number of steps until the
     view."""
     world = World(4)
     members = group(world, stack, "ABCD")
@@ -166,7 +166,8 @@ def test_5_a_member_that_comes_back_under_its_name_is_in_again_soon(stack: str, 
 def test_6_a_member_that_is_alone_has_a_view_when_nobody_can_be_there(
     stack: str, limit: float
 ) -> None:
-    """Multicasts prove nothing: join_timeout. A list whose other hosts all refuse proves it."""
+    """Multicasts prove nothing, so the member waits for join_timeout. A list whose other hosts all refuse proves
+    that the member is alone."""
     world = World(6)
     member = started(world, stack, ["A"])
     assert world.run_until(lambda: member.view is not None, limit=limit)
@@ -179,7 +180,7 @@ def test_6_a_member_that_is_alone_has_a_view_when_nobody_can_be_there(
 
 
 def test_7_every_retry_of_a_join_looks_anew_for_the_coordinator() -> None:
-    """A, asked first, dies with the request; B is coordinator by then."""
+    """A is asked first and dies with the request; B is coordinator by then."""
     world = World(7)
     members = group(world, "sim.xml", "ABC")
     joiner = started(world, "sim.xml", ["D"])

@@ -48,7 +48,7 @@ def until(world: World, condition: Callable[[], bool], limit: float) -> None:
     assert world.run_until(condition, limit=limit), f"not within {limit} s of {began:.3f}"
 
 
-# --- 12: a sender starves after members have come and gone
+# --- 12: a sender starves after members have come and left
 
 
 @pytest.mark.parametrize("how", ["crash", "leave", "vanish"])
@@ -80,7 +80,7 @@ def test_no_credit_is_lost_however_often_members_come_and_go(how: str, to: str |
 
 
 def test_a_peer_that_takes_no_bytes_holds_up_nobody_else() -> None:
-    """A's connection to C is open, but no byte gets through, and C is heard all the same."""
+    """A's connection to C is open, but no byte gets through, while C is still heard."""
     world = World(13)
     a, b, c = group(world, "ABC", "tcp.xml", FD_ALL3__timeout="1h")
     b.batches.clear()
@@ -114,7 +114,7 @@ def test_a_peer_that_takes_no_bytes_is_out_in_time_and_then_holds_up_no_multicas
 
 
 def test_all_members_are_replaced_one_by_one() -> None:
-    """Traffic goes on; no member is ever alone, and each step is one view for all members."""
+    """Traffic goes on; no member is ever alone, and all members see each step as one view."""
     world = World(18, inside=LinkSettings(latency=0.001, jitter=0.002, loss=0.02))
     checker = Checker()
     members: dict[str, Member] = {}
@@ -150,7 +150,7 @@ def test_all_members_are_replaced_one_by_one() -> None:
 
 
 def test_groups_of_different_wire_versions_stay_apart_and_count_it() -> None:
-    """Formed while they could not hear each other; a group never changes its version."""
+    """The groups formed while they could not hear each other; a group never changes its version."""
     world = World(181)
     old = [start(world, name, "udp.xml", UDP__version="5.4") for name in "AB"]
     new = [start(world, name, "udp.xml", UDP__version="5.6") for name in "CD"]
@@ -172,7 +172,7 @@ def test_a_newer_member_speaks_the_version_of_the_group_it_joins() -> None:
     until(world, lambda: all(b"hello" in m.payloads for m in (a, b, c)), 2)
 
 
-# --- 21: a split and what became of the messages
+# --- 21: a split and the fate of the messages
 
 
 def test_a_split_is_visible_and_each_side_has_all_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""A caller looks for its answer in its own step: it finds the answer, gives up, or lets others run."""
+"""A caller polls for its answer in its own step: it finds the answer, gives up, or lets others run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ITEM = Writable(0, 0)
 
 
 class Line:
-    """A socket that has an answer at look number ``at``, and is closed at look number ``gone``."""
+    """A socket that has an answer at poll number ``at``, and is closed at poll number ``gone``."""
 
     def __init__(self, at: int = 10**9, gone: int = 10**9) -> None:
         self.at, self.gone = at, gone
@@ -52,7 +52,7 @@ def test_an_answer_that_comes_in_time_is_taken(monkeypatch: pytest.MonkeyPatch) 
     watch = watch_of(line, taken, limit=60)
     assert watch.until(lambda: taken == [ITEM])
     assert (line.looks, watch.ended, watch.in_vain) == (4, 1, 0)
-    assert offers == [1, 2, 3]  # between any two looks
+    assert offers == [1, 2, 3]  # between any two polls
 
 
 def test_an_unrelated_input_is_taken_and_the_watch_goes_on() -> None:
@@ -113,7 +113,7 @@ def test_a_limit_of_zero_looks_never() -> None:
 
 
 class Handing(Machine):
-    """It hands everything to ``to``. (A method of a compiled machine cannot be replaced.)"""
+    """It hands all inputs to ``to``. (A method of a compiled machine cannot be replaced.)"""
 
     def __init__(self, to: Callable[[Iterable[In], float], None]) -> None:
         super().__init__("A", random=random.Random(0))
@@ -137,7 +137,7 @@ async def test_a_datagram_is_taken_in_the_step_of_its_watch() -> None:
         there.bind(("127.0.0.1", 0))
         driver._watch.heard = UdpSocket(7, here)
         there.sendto(b"x", here.getsockname())
-        assert not driver.watch(lambda: bool(heard))  # it does not run yet
+        assert not driver.watch(lambda: bool(heard))  # it is not running yet
         async with trio.open_nursery() as nursery:
             await nursery.start(driver.run)
             assert driver.watch(lambda: bool(heard))

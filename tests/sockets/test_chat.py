@@ -1,4 +1,4 @@
-"""Three processes talk, over UDP and over TCP, and leave when they are asked to."""
+"""Three processes chat over UDP and over TCP, and leave when they are asked to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Start = Callable[..., "Chat"]
 
 
 class Chat:
-    """A chat process; what it prints is collected."""
+    """A chat process; its output is collected."""
 
     def __init__(self, name: str, *options: str) -> None:
         command = [sys.executable, "-m", "jgroups_py.tools", "chat", "--name", name, *options]

@@ -29,7 +29,7 @@ def left_behind() -> tuple[int, int, int, int]:
 
 
 def channels() -> list[Channel]:
-    """Return all that are still in memory."""
+    """Return all objects that are still in memory."""
     gc.collect()
     return [o for o in gc.get_objects() if type(o) is Channel]
 

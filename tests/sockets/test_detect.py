@@ -1,4 +1,4 @@
-"""detect: real processes, killed. A killed one is out of the view long before a time-out runs out."""
+"""detect: real processes, killed. A killed member is out of the view long before a time-out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def detect(*options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
 def test_a_killed_process_is_out_of_everybodys_view_soon(stack: str, multicast: object) -> None:
-    # The coordinator, then another. The benchmark and the test of twenty measure how soon.
+    # First the coordinator is killed, then another member. The benchmark and the test of twenty
+    # members measure how soon.
     done = detect("--stack", stack, "--kills", "2", "--json", "--goal", "30s")
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout)

@@ -61,7 +61,7 @@ def driver_of(harness: DriverHarness, who: str) -> SocketDriver:
 
 
 async def two_udp(harness: DriverHarness) -> Any:
-    """a and b have a UDP socket each (1); the endpoint of b."""
+    """Open a UDP socket each for a and b (handle 1); return the endpoint of b."""
     for who in "ab":
         harness.put(who, Bind(1, "udp", "127.0.0.1", 0))
     await until(lambda: of(harness, "a", Bound) and of(harness, "b", Bound))
@@ -69,7 +69,7 @@ async def two_udp(harness: DriverHarness) -> Any:
 
 
 async def connection(harness: DriverHarness) -> int:
-    """a (2) is connected to b; the handle at b."""
+    """Connect a (handle 2) to b; return the handle at b."""
     harness.put("b", Bind(1, "tcp", "127.0.0.1", 0))
     await until(lambda: of(harness, "b", Bound))
     harness.put("a", Connect(2, of(harness, "b", Bound)[0].local, 2.0))
@@ -151,7 +151,7 @@ async def test_unsent_bytes_are_told_and_bounded() -> None:
 async def test_bytes_that_the_kernel_does_not_take_at_once_come_complete_and_in_order(
     closed: bool,
 ) -> None:
-    """This holds for bytes that were written before a close, or while the kernel began to take more, too."""
+    """This also holds for bytes that were written before a close, or while the kernel began to accept more."""
     parts = [bytes([n]) * 1_500_000 for n in range(8)]
     more = [bytes([n]) * 50_000 for n in range(100, 100 if closed else 200)]
     wanted = b"".join([*parts, *more])
@@ -186,7 +186,7 @@ async def test_more_connections_than_allowed_are_closed() -> None:
 
 
 async def test_connections_get_the_buffers_that_are_asked_for() -> None:
-    """Both sides. The statistics say what was granted."""
+    """Both sides. The statistics show the granted sizes."""
     async with driver_harness(SocketTransport()) as harness:
         sizes: Any = {"send_buffer": 50_000, "receive_buffer": 60_000, "nodelay": False}
         harness.put("b", Bind(1, "tcp", "127.0.0.1", 0, **sizes))
@@ -216,7 +216,7 @@ async def test_connections_that_ask_for_no_buffers_keep_the_choice_of_the_kernel
 
 
 async def test_the_statistics_name_the_smallest_buffers_that_were_granted() -> None:
-    """The kernel grants less than was asked for where its limits are lower."""
+    """The kernel grants less than was requested where its limits are lower."""
     async with driver_harness(SocketTransport()) as harness:
         driver = driver_of(harness, "a")
         with socket.socket() as few, socket.socket() as many:

@@ -41,7 +41,7 @@ class Quiet(Driver):
 
 
 class Handles(Protocol):
-    """``then`` runs when something comes."""
+    """``then`` runs when something arrives."""
 
     def on_input(self, item: In) -> None:
         self.then()
@@ -107,7 +107,7 @@ async def test_a_connection_that_is_reset_before_it_has_a_socket_is_simply_gone(
 
 
 class Asked:
-    """A socket that notes when it is read."""
+    """A socket that records when it is read."""
 
     def __init__(self, sock: socket.socket, log: list[str]) -> None:
         self._sock, self._log = sock, log
@@ -120,7 +120,7 @@ class Asked:
 
 @pytest.mark.sockets
 async def test_a_datagram_that_comes_alone_is_answered_before_the_socket_is_read_again() -> None:
-    """Several that come at once are one turn, from the second one on."""
+    """Several inputs that come at once are one turn, from the second one on."""
     driver = SocketDriver(Machine("A", random=random.Random(0)))
     log: list[str] = []
     driver.take = lambda inputs: log.append(f"taken {len(inputs)}")  # type: ignore[method-assign]

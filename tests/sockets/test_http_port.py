@@ -33,7 +33,7 @@ class Served:
         return b"number 1\n"
 
     async def ask(self, request: bytes) -> bytes:
-        """Return the whole answer; empty if the port hung up."""
+        """Return the whole answer; empty if the port closed the connection."""
         with trio.fail_after(30):
             try:
                 async with await trio.open_tcp_stream(*self.place) as stream:
@@ -87,7 +87,7 @@ async def test_other_requests_get_no_page(
 ) -> None:
     async with served() as port:
         answer = await port.ask(request_)
-        if status:  # the port may hang up before all of a long request was read
+        if status:  # the port may close before all of a long request was read
             assert answer.split()[1] == status
         with trio.fail_after(30):
             while port.refused != refused:  # noqa: ASYNC110 - it is told after the answer
@@ -136,7 +136,7 @@ def test_a_port_of_another_form_is_refused(where: str) -> None:
         open_port("metrics", where)
 
 
-async def test_a_range_is_tried_in_order_and_a_taken_port_is_told() -> None:
+async def test_a_range_is_tried_in_order_and_a_taken_port_is_reported() -> None:
     first = free_block(2)
     with open_port("metrics", f"{first}-{first + 1}").socket as one:
         other = open_port("metrics", f"127.0.0.1:{first}-{first + 1}")

@@ -25,7 +25,7 @@ def table(*rows: tuple[str, str]) -> str:
 
 
 def looks(*found: dict[str, int] | None) -> tuple[int | None, int]:
-    """Return the answer of ``count`` about port 7 and socket ``own`` for such a list, and the number of its reads."""
+    """Return the result of ``count`` for port 7 and socket ``own`` with such a list, and the number of its reads."""
     left: Iterator[dict[str, int] | None] = iter(found)
     number = 0
 

@@ -1,4 +1,4 @@
-"""mperf: figures, faults, and two runs that do not meet."""
+"""mperf: figures, faults, and two runs that do not disturb each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members with SEAL on real sockets, and a stranger that records what they multicast."""
+"""Members with SEAL on real sockets, and a stranger that records their multicasts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Pair:
             stranger.sendto(data, (transport.physical.host or "", transport.physical.port))
 
     async def said(self, text: bytes) -> bytes:
-        """A says it to all. Return the sealed datagram of A that the stranger hears, after B has it."""
+        """A sends it to all. Return A's sealed datagram that the stranger receives, after B has it."""
         self.heard_of_a()
         await self.a.send(text)
         await until(lambda: text in self.got)

@@ -50,7 +50,7 @@ async def stop(group: DetectedGroup, name: str, seconds: float) -> None:
 
 
 def blamed(told: dict[str, Any]) -> dict[str, int]:
-    """Return the numbers of this member's own suspicions, and of those that it believed."""
+    """Return the numbers of this member's own suspicions, and of suspicions that it believed."""
     return {
         "FD_ALL3": told["FD_ALL3"]["suspected"],
         "FD_SOCK2": told["FD_SOCK2"]["suspicions"],
@@ -64,8 +64,8 @@ NOBODY = {"FD_ALL3": 0, "FD_SOCK2": 0, "VERIFY_SUSPECT2": 0}
 @needs_signals
 @pytest.mark.parametrize("stack", ["udp.xml", pytest.param("tcp.xml", marks=pytest.mark.slow)])
 async def test_a_process_that_stood_still_suspects_nobody(stack: str, multicast: object) -> None:
-    """M1 is stopped, then the loop of M2 blocked, for longer than FD_ALL3's time-out. The others
-    wonder, and are answered in time."""
+    """M1 is stopped, then the loop of M2 is blocked, for longer than FD_ALL3's time-out. The others
+    ask, and are answered in time."""
     short = {"FD_ALL3__timeout": "1500ms", "FD_ALL3__interval": "300ms"}
     async with group_of_three(stack, VERIFY_SUSPECT2__timeout="15s", **short) as group:
         before = len(group.history)
@@ -73,7 +73,7 @@ async def test_a_process_that_stood_still_suspects_nobody(stack: str, multicast:
         await trio.sleep(1.0)
         stopped = await group.statistics("M1")
         assert blamed(stopped) == NOBODY
-        earlier = blamed(await group.statistics("M2"))  # it may have wondered about M1
+        earlier = blamed(await group.statistics("M2"))  # it may have suspected M1 for a moment
         await group.block("M2", 2.5)
         await trio.sleep(1.0)
         blocked = await group.statistics("M2")
@@ -88,7 +88,7 @@ async def test_a_process_that_stood_still_suspects_nobody(stack: str, multicast:
 @pytest.mark.parametrize("who", ["M1", "M3"])
 @pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
 async def test_stopped_for_20_seconds(stack: str, who: str, multicast: object) -> None:
-    """The stacks say 40 s: nobody is suspected on either side."""
+    """The stacks have 40 s: no member is suspected on either side."""
     async with group_of_three(stack) as group:
         before = len(group.history)
         await stop(group, who, 20.0)

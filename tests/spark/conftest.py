@@ -1,4 +1,4 @@
-"""One local Spark session for most tests, then one on a standalone cluster; skipped, with the reason, where Spark or
+"""One local Spark session for most tests, then one on a standalone cluster; skipped, with the reason, if Spark or
 Java is missing."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = {
-    # Many small queries: what compiles least is fastest.
+    # With many small queries the least compilation is fastest.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -47,7 +47,7 @@ def spark() -> Iterator[Any]:
     _check()
     from jgroups_py.spark import open_session
 
-    # Workers import this checkout, and this file's folder for nothing else.
+    # Workers import this checkout, and only this file's folder besides.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     config = {**QUICK, "spark.sql.python.filterPushdown.enabled": "true"}
     with open_session(memory="1g", config=config) as session:
@@ -65,7 +65,7 @@ def standalone() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def shipped(standalone: Any) -> Iterator[Any]:
-    """A session on it; this package is sent to the executors. The local session ends."""
+    """A session on the cluster; this package is sent to the executors. The local session ends first."""
     from pyspark.sql import SparkSession
 
     from jgroups_py.spark import open_session

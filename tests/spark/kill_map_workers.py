@@ -2,8 +2,9 @@
 
     python tests/spark/kill_map_workers.py --kills 50
 
-Tasks count hits and put carts into the maps of examples/web_map.py, and note each call that returned. Visitors do the same over HTTP. In the end everything
-that was noted or answered must be there, each cart whole, and no more hits than calls that were cut off.
+Tasks count hits and put carts into the maps of examples/web_map.py, and record each call that returned. Visitors do the
+same over HTTP. In the end everything that was recorded or answered must be there, each cart must be whole, and there
+must be no more additional hits than calls that were cut off.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "shared")]
 
 TASKS: Final = 5
 TRIES: Final = 1000
-"""The number of times that Spark may begin a task anew."""
+"""The number of times that Spark may restart a task."""
 BURST: Final = 300
 PAUSE: Final = 0.1
 """A task puts this number of carts, and rests for this number of seconds. Without rests five of them fill the map of 1
 GB within two minutes, and leave no core to a web server that starts."""
 TEXT_MAX: Final = 300
 STALE: Final = 90.0
-"""Seconds in which the workers must get on."""
+"""Seconds within which the workers must make progress."""
 
 
 def task(folder: str, notes: str) -> Callable[[int, Iterator[Any]], Iterator[int]]:
@@ -99,7 +100,7 @@ def judge_carts(folder: Path, notes: Path) -> tuple[int, int]:
         there: dict[str, int] = dict.fromkeys(found, 0)
         for key, cart in carts.items():
             name, _, number = key.rpartition("-")
-            if name in found:  # else it is a visitor's
+            if name in found:  # otherwise it is a visitor's
                 assert cart == {"number": number, "text": "x" * (int(number) % TEXT_MAX)}, key
                 there[name] += 1
         for name, puts in found.items():

@@ -54,7 +54,7 @@ def read(spark: Any, options: dict[str, str]) -> Callable[..., Any]:
 
 
 def tree(cache: Cache) -> dict[str, dict[str, Any]]:
-    """Return all nodes but the markers."""
+    """Return all nodes except the markers."""
     nodes = cache._look(lambda: cache._value.tree.container.nodes())
     decode = cache._value.decode
     return {
@@ -65,7 +65,7 @@ def tree(cache: Cache) -> dict[str, dict[str, Any]]:
 
 
 def said_by(action: Callable[[], Any]) -> str:
-    """Return the one line of ours in what Spark raises."""
+    """Return our one line of the error that Spark raises."""
     from jgroups_py.spark import problem_of
 
     with pytest.raises(Exception) as caught:
@@ -147,7 +147,7 @@ def test_changes_are_written_as_a_batch(cache: Cache, read: Callable[..., Any]) 
 
 @contextmanager
 def with_buddies() -> Iterator[tuple[list[Cache], list[ExitStack], dict[str, str]]]:
-    """Three members with their ports, what ends each, and the options that name them."""
+    """Three members with their ports, the functions that end each, and the options that name them."""
     config = CacheSettings(
         cache_mode="REPL_SYNC",
         stack="sim.xml",
@@ -193,14 +193,14 @@ def test_a_cache_with_buddies_is_followed_at_all_its_members(spark: Any, tmp_pat
             how = {"checkpoint": checkpoint, "starting": taken.offset, "schema": schema}
             return follow(spark, where, table, once=True, max_rows=7, **how)  # type: ignore[arg-type]
 
-        for turn in range(1, 4):  # each member takes what the one before had
+        for turn in range(1, 4):  # each member takes the nodes that the previous one had
             for number, cache in enumerate(caches):
                 for n in range(3):
                     cache.put(f"/n/{(number + turn) % 3}/{n}", "v", turn)
         caches[0].remove_node("/n/0/9")
         assert changes() == 28
         caches[2].put("/n/2/0", "v", 10)
-        stacks[2].close()  # C leaves; what it wrote last is read at its buddy
+        stacks[2].close()  # C leaves; its last writes are read at its buddy
         caches[1].put("/n/2/1", "v", 11)
         assert changes() == 2 and changes() == 0
 
@@ -238,7 +238,7 @@ def test_a_member_that_is_not_reached_for_too_long_ends_a_stream(
 
 
 def test_a_cache_with_buddies_is_read_at_all_its_members(spark: Any, tmp_path: Path) -> None:
-    """Each member owns a part; the snapshot, and what reconcile compares, are all of them."""
+    """Each member owns a part; the snapshot and the comparison of reconcile have all parts."""
     from jgroups_py.spark.jobs import reconcile, snapshot
 
     with with_buddies() as (caches, _, where):
@@ -407,7 +407,7 @@ def test_a_stream_that_is_restarted_tells_each_change_once(
 def test_a_stream_into_the_cache_writes_each_batch_once(
     spark: Any, cache: Cache, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """The second query has lost its checkpoint and plays everything again: the cache remembers."""
+    """The second query has lost its checkpoint and repeats everything: the cache remembers finished batches."""
     (tmp_path / "in").mkdir()
     for part in range(3):
         spark.range(part * 100, part * 100 + 100).selectExpr(

@@ -46,7 +46,7 @@ Change = Callable[[list[DrillRecord], random.Random], list[DrillRecord]]
 
 
 def lose(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
-    """Deliveries, of all members or of one."""
+    """Return the deliveries of all members or of one."""
     who = chance.choice("TSUCBA")
     return [
         r
@@ -56,7 +56,7 @@ def lose(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]
 
 
 def lose_abroad(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
-    """Some messages everywhere but at home, and some everywhere."""
+    """Deliver some messages everywhere but at home, and some everywhere."""
     gone = {n: chance.random() < 0.5 for n in chance.sample(range(1, 140), 12)}
     return [
         r
@@ -83,7 +83,7 @@ def repeat(records: list[DrillRecord], chance: random.Random) -> list[DrillRecor
 
 
 def promote(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
-    """Another site becomes the primary in the middle; a member is paused, a view comes late."""
+    """Another site becomes the primary in the middle; a member is paused; a view comes late."""
     at = chance.randrange(len(records) // 2, len(records))
     t = records[at].t
     more = [
@@ -95,7 +95,7 @@ def promote(records: list[DrillRecord], chance: random.Random) -> list[DrillReco
 
 
 def vanish(records: list[DrillRecord], chance: random.Random) -> list[DrillRecord]:
-    """A member is gone, though its log goes on."""
+    """A member has ended, though its log goes on."""
     at = chance.randrange(len(records) // 3, len(records))
     record = DrillRecord(records[at].t, "NYC", chance.choice("AB"), "vanish")
     return lose([*records[:at], record, *records[at:]], chance)
@@ -195,7 +195,7 @@ def test_the_same_verdict_as_the_judge(
 
 
 def check_lags(lags: list[dict[str, Any]], evidence: Evidence) -> None:
-    """Each within 2 % of the exact one."""
+    """Each value is within 2 % of the exact one."""
     assert {(lag["site"], lag["origin_site"]) for lag in lags} == {("NYC", "NYC"), ("SFO", "NYC")}
     for lag in lags:
         took = sorted(

@@ -1,4 +1,4 @@
-"""Frames of bulk writes that Arrow makes column by column are those that msgspec makes row by row."""
+"""Arrow makes frames of bulk writes column by column; they equal those that msgpack makes row by row."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_nodes_of_columns() -> None:
     }  # fmt: skip
     arrays = {name: pa.array(values) for name, values in columns.items()}
     assert nodes_of_columns(arrays, len(texts) + 3).to_pylist() == row_by_row(columns)
-    many = {f"c{n}": [n, None] for n in range(20)}  # more than the shortest head of a map can say
+    many = {f"c{n}": [n, None] for n in range(20)}  # too many for the shortest head of a map
     found = nodes_of_columns({name: pa.array(values) for name, values in many.items()}, 2)
     assert found.to_pylist() == row_by_row(many)
     assert nodes_of_columns({}, 2).to_pylist() == [b"\x80", b"\x80"]

@@ -64,7 +64,7 @@ def members() -> Iterator[list[Member]]:
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any, str]:
-    """Exit code, the JSON it printed, and its complaint."""
+    """Return the exit code, the printed JSON, and the error text."""
     from jgroups_py.tools.cli import run
 
     capsys.readouterr()
@@ -92,8 +92,8 @@ def test_load_snapshot_and_follow_go_on_while_a_member_goes(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The snapshot and the changes after its place make up the cache, although the member that was read first goes in
-    the middle."""
+    """The snapshot and the changes after its place make up the cache, although the member that was read first leaves
+    in the middle."""
     a, b = members
     file = tmp_path / "users.csv"
     file.write_text("id,name,visits\n" + "".join(f"{n}/x,N{n},{n}\n" for n in range(500)))
@@ -244,7 +244,7 @@ def test_commands_complain_in_one_line(
             assert code == 2 and said in complaint, (said_words, complaint)
 
 
-def test_the_progress_of_a_job_is_told(
+def test_the_progress_of_a_job_is_reported(
     spark: Any,
     token_file: str,
     tmp_path: Path,
@@ -277,7 +277,7 @@ def test_the_progress_of_a_job_is_told(
         words = ["spark", "load", data, "--path", "/m/{id}", "--members", member.place]
         from jgroups_py.tools.cli import run
 
-        # Where the job is done before the first look there is nothing to show.
+        # When the job ends before the first look at it there is nothing to show.
         monkeypatch.setattr(
             "jgroups_py.spark.progress.ProgressWatch", partial(ProgressWatch, every=0.01)
         )
@@ -288,7 +288,7 @@ def test_the_progress_of_a_job_is_told(
 
 
 def test_without_java_it_says_so(token_file: str, tmp_path: Path) -> None:
-    """The test has a process of its own, because Spark runs already in this one."""
+    """The test has a process of its own, because Spark is already running in this one."""
     pytest.importorskip("pyspark")
     words = ["spark", "snapshot", str(tmp_path / "x"), "--members", "127.0.0.1:1"]
     words += ["--token-file", token_file]

@@ -1,5 +1,5 @@
-"""Spark's Python workers and a web server share one map, and are killed with -9: no returned put is lost, and no entry
-is half."""
+"""Spark's Python workers and a web server share one map, and are killed with -9: no returned put is lost, and each
+entry is complete."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ def read(spark: Any, fx: blocking.Map[str, Any]) -> Callable[..., Any]:
 
 
 class Followed:
-    """A stream whose batches are kept: of each key the row with the highest stamp, and how often each change was told."""
+    """A stream whose batches are kept: for each key the row with the highest stamp, and the number of times each
+    change was reported."""
 
     def __init__(self, spark: Any, folder: Path, checkpoint: Path) -> None:
         self._spark, self._folder, self._checkpoint = spark, folder, checkpoint
@@ -52,7 +53,7 @@ class Followed:
         self.largest = 0
 
     def run(self, **options: str) -> None:
-        """Run the stream until it has told all changes."""
+        """Run the stream until it has reported all changes."""
         stream = self._spark.readStream.format("jgroups").options(
             kind="maps", rows="changes", **options
         )
@@ -80,7 +81,7 @@ class Followed:
 
 
 def said_by(action: Callable[[], Any]) -> str:
-    """Return the one line of ours in what Spark raises."""
+    """Return our one line of the error that Spark raises."""
     from jgroups_py.spark import problem_of
 
     with pytest.raises(Exception) as caught:

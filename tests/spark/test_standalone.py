@@ -1,4 +1,4 @@
-"""A standalone master with two workers: executors are processes of their own, which get this package as a file.
+"""A standalone master with two workers: executors are processes of their own, and get this package as a file.
 In the middle of each job Python workers, an executor and members are killed (SIGKILL)."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 PATIENCE = 120.0
-"""Seconds for events that come soon on an idle machine."""
+"""Seconds for events that take little time on an idle machine."""
 DRILL = """
 name: two sites
 sites:
@@ -95,7 +95,7 @@ class Watched:
         return [info for stage in stages if (info := self._tracker.getStageInfo(stage))]
 
     def done(self) -> int:
-        """Tasks of the newest stage that is large."""
+        """Tasks of the newest large stage."""
         infos = [info for info in self._infos() if info.numTasks >= TASKS]
         newest = max(infos, key=lambda info: info.stageId, default=None)
         return newest.numCompletedTasks if newest and newest.numActiveTasks else 0
@@ -140,7 +140,7 @@ def kill_python_workers(standalone: Standalone) -> bool:
 def fail_tasks(standalone: Standalone, watched: Watched, needed: DemoMember | None = None) -> None:
     """Kill Python workers until a task has failed: Spark replaces an idle one without a failure.
 
-    While ``needed`` is stopped tasks that want it do not end, so there is one to fail.
+    While ``needed`` is stopped, tasks that need it do not end, so one is there to fail.
     """
     if needed is not None:
         needed.process.send_signal(signal.SIGSTOP)
@@ -193,7 +193,7 @@ def test_the_package_reaches_executors_as_a_file(shipped: Any) -> None:
 def test_load_while_workers_executors_and_two_members_are_killed(
     shipped: Any, standalone: Standalone, site: Callable[[int], list[DemoMember]], tmp_path: Path
 ) -> None:
-    """The member that stages is killed while rows are staged, the next while they are written."""
+    """The member with the staged rows is killed while rows are staged, the next one while they are written."""
     source = str(tmp_path / "users.parquet")
     frame = shipped.range(0, ROWS, 1, TASKS).selectExpr("id", "id * 7 as visits")
     frame.write.parquet(source)
@@ -315,7 +315,7 @@ def test_reconcile_and_commands_on_a_cluster(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A stream into the cache, too; the command is given the master."""
+    """A stream into the cache runs, too; the command gets the master's address."""
     from jgroups_py.tools.cli import run
 
     (one,), (other,) = site(1), site(1)
@@ -352,7 +352,7 @@ def test_explore_while_workers_and_an_executor_are_killed(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The stacks come out of the package that was sent. Each seed has one row, that of this process."""
+    """The stacks come from the package that was sent. Each seed has one row, equal to that of this process."""
     from jgroups_py.drill.file import loader
     from jgroups_py.spark.explore import row_of
     from jgroups_py.tools.cli import run
@@ -386,7 +386,7 @@ def test_explore_while_workers_and_an_executor_are_killed(
 def test_a_drill_report_is_made_on_a_cluster(
     shipped: Any, standalone: Standalone, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Logs in blocks that several executors read: the drills' own verdicts."""
+    """Several executors read the logs in blocks: the verdicts are those of the drills."""
     from jgroups_py.tools.cli import run
 
     drill, logs = tmp_path / "two.yaml", tmp_path / "logs"

@@ -42,7 +42,7 @@ def set_up(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
         ("JGROUPS_PY_OPTIMIZE", "12", "0 or 1 or 2 or 3"),
     ],
 )
-def test_a_wrong_variable_is_told(tmp_path: Path, name: str, value: str, accepted: str) -> None:
+def test_a_wrong_variable_is_reported(tmp_path: Path, name: str, value: str, accepted: str) -> None:
     done = set_up(tmp_path, **{name: value})
     assert done.returncode == 1
     assert done.stderr.strip() == f"{name} must be {accepted}, got {value!r}"

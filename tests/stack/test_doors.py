@@ -1,4 +1,5 @@
-"""Doors: everything between the protocols of a stack and its driver passes the stack's door, and nothing of other stacks."""
+"""Doors: all items between the protocols of a stack and its driver pass the stack's door, and no items of other
+stacks."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class Owner:
 
 
 class Turning(Door):
-    """Turns datagrams and streams around. It lets a connection in when ``open sesame`` has come."""
+    """Reverses the bytes of datagrams and streams. It admits a connection after ``open sesame``."""
 
     name = "TURNING"
 
@@ -77,7 +78,7 @@ class Turning(Door):
 
 
 class House(Protocol):
-    """A protocol with sockets that notes what comes. With ``door`` it installs that."""
+    """A protocol with sockets that records its inputs. With ``door`` it installs that."""
 
     def __init__(self, door: Door | None = None) -> None:
         super().__init__()
@@ -164,7 +165,7 @@ def test_a_handle_that_no_protocol_has_any_more_is_counted() -> None:
 
 
 class Closing(Door):
-    """A door whose stack closes while the door hands something in."""
+    """A door whose stack closes while the door hands it an input."""
 
     def incoming(self, item: In) -> None:
         self._way.stack.close()
@@ -223,7 +224,7 @@ def test_the_simulator_checks_a_protocol_that_a_door_has_handed_something() -> N
     assert a.checked == before + 1
 
 
-# --- what nobody can guess
+# --- random values
 
 
 def test_secrets_come_from_the_system_and_in_a_simulation_from_the_seed() -> None:

@@ -1,4 +1,4 @@
-"""Ports that a stack uses, and what encrypts its traffic, as its protocols tell it."""
+"""The ports of a stack, and the encryption of its traffic, as its protocols report them."""
 
 from collections.abc import Mapping
 from typing import Any

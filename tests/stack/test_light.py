@@ -54,7 +54,7 @@ def test_light_values_are_equal_hashed_shown_and_copied_as_frozen_ones(value: ob
 
 
 def test_light_values_do_not_pay_for_being_frozen() -> None:
-    """Setting a field of a frozen dataclass calls a function, when it is made, too."""
+    """Setting a field of a frozen dataclass calls a function, even when the object is made."""
     for value in VALUES:
         assert type(value).__setattr__ is object.__setattr__
 

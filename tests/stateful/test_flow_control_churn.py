@@ -1,4 +1,4 @@
-"""Flow control while members come, go, read slowly or not at all: no credit is lost or invented."""
+"""Flow control while members come, leave, and read slowly or not at all: no credit is lost or invented."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = [0, 1, 10, 39, 40, 41, 60, 61, 99, 100, 101, 150]
 
 
 class Churn(RuleBasedStateMachine):
-    """Reliable links with FIFO delivery that take their time; views change everywhere at once."""
+    """Reliable FIFO links with delays; views change everywhere at once."""
 
     @initialize()
     def begin(self) -> None:
@@ -38,7 +38,7 @@ class Churn(RuleBasedStateMachine):
         self.install(EVERYBODY[:2])
 
     def install(self, members: tuple[UUID, ...]) -> None:
-        """Install a view as the layers below do: members that stay have got all messages of the old view."""
+        """Install a view like the layers below: members that stay have got all messages of the old view."""
         self.settle()
         old = self.view
         self.number += 1
@@ -147,11 +147,11 @@ class Churn(RuleBasedStateMachine):
         if EVERYBODY[who] in self.stacks:
             self.install(tuple(m for m in EVERYBODY if m in self.stacks and m != EVERYBODY[who]))
 
-    # --- what must hold
+    # --- invariants
 
     @invariant()
     def nobody_has_more_unread_than_the_credits(self) -> None:
-        """Per sender, and kind: max_credits, or one message that is larger."""
+        """For each sender and kind of message: max_credits, or one message that is larger."""
         for unread in self.unread.values():
             held: dict[tuple[Address, bool], list[int]] = {}
             for batch in unread:

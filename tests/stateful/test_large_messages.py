@@ -1,6 +1,6 @@
-"""Large messages between members whose credits differ: what is unread has a limit, and nothing waits for ever.
+"""Large messages between members with different credits: unread bytes have a limit, and nothing waits for ever.
 
-Credits and requests get lost, too, as they do in a merge.
+Credits and requests get lost, too, as in a merge.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CREDITS = st.sampled_from([1_000, 2_000, 20_000, 400_000, 4_000_000])
 PIECES = st.sampled_from([300, 500, 600, 999, 1_000, 1_500, 60_000])
 SIZES = [1, 299, 600, 601, 1_001, 1_999, 5_000, 30_000, 600_000]
 PIECES_MAX = 60
-"""A message of more fragments takes too long here."""
+"""A message of more fragments would take too long here."""
 Way = tuple[Address, Address, bool]
 """Sender, receiver, multicast."""
 
@@ -59,9 +59,9 @@ class LargeMessages(RuleBasedStateMachine):
         self.controls: dict[tuple[Address, Address], deque[Batch]] = {way: deque() for way in ways}
         self.unread: dict[Address, deque[Batch]] = {member: deque() for member in MEMBERS}
         self.held: dict[Way, int] = defaultdict(int)
-        """Bytes that came and were not read, also those of incomplete messages."""
+        """Bytes that arrived and were not read, including those of incomplete messages."""
         self.largest: dict[tuple[Address, bool], int] = defaultdict(int)
-        """The largest message of each sender that was cut."""
+        """The largest fragmented message of each sender."""
         self.sent = self.came = 0
         self.losses = 0
 
@@ -135,12 +135,12 @@ class LargeMessages(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.05, 0.2, 5.0, 61.0]))
     def wait(self, seconds: float) -> None:
         if seconds > 1:
-            self.settle()  # no link is as slow as that; else a late credit counts as lost
+            self.settle()  # no link is as slow as that; otherwise a late credit counts as lost
         for stack in self.stacks.values():
             stack.advance(seconds)
         self.collect()
 
-    # --- what must hold
+    # --- invariants
 
     @invariant()
     def unread_bytes_are_limited_by_the_credits_and_one_large_message(self) -> None:

@@ -1,4 +1,4 @@
-"""Three NAKACK2 over a network that loses, repeats and reorders: everybody gets everything, once."""
+"""Three NAKACK2 over a network that loses, repeats and reorders packets: every member gets every message once."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Lossy(RuleBasedStateMachine):
     # --- the network
 
     def collect(self) -> None:
-        """Put the sent messages on their way; own multicasts come back at once."""
+        """Put the sent messages on their way; a member's own multicasts come back at once."""
         more = True
         while more:
             more = False
@@ -204,7 +204,7 @@ class Lossy(RuleBasedStateMachine):
     def in_order(self, member: Address, sender: Address) -> list[bytes]:
         return [m for m in self.got[member, sender] if m not in self.oob[sender]]
 
-    # --- what must hold
+    # --- invariants
 
     @invariant()
     def in_order_without_gaps_once(self) -> None:
@@ -221,7 +221,7 @@ class Lossy(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "stacks"):
             return
-        # From here on nothing is lost.
+        # From here on no packet is lost.
         for _ in range(600):
             if self.flying:
                 self.arrive(0)

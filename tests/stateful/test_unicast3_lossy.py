@@ -1,4 +1,4 @@
-"""Two UNICAST3 over a network that loses, repeats and reorders: everything comes once, in order."""
+"""Two UNICAST3 over a network that loses, repeats and reorders packets: every message comes once, in order."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Lossy(RuleBasedStateMachine):
     @precondition(lambda self: not self.flying and self.done())
     @rule()
     def expire(self) -> None:
-        """Let so much time pass without messages that the connections are closed."""
+        """Let enough time pass without messages that the connections are closed."""
         for _ in range(60):
             self.wait(0.5)
             while self.flying:

@@ -20,7 +20,7 @@ LONG_SECONDS: Final = 2.0
 
 
 def listed() -> frozenset[str]:
-    """``tests/folder/test_file.py::test_name`` of each; all parameters of a test belong to it."""
+    """``tests/folder/test_file.py::test_name`` of each test; the entry includes all its parameters."""
     return frozenset(LIST.read_text(encoding="utf-8").split())
 
 
@@ -36,7 +36,7 @@ def recorded(reports: Iterable[Path]) -> dict[str, float]:
 
 
 def is_marked(test: str) -> bool:
-    """Return whether a mark above the test says that it shows a requirement."""
+    """Return whether a mark above the test names a requirement."""
     file, _, name = test.partition("::")
     text = (ROOT / file).read_text(encoding="utf-8")
     found = re.search(rf"((?:^@.*\n(?:^[ )].*\n)*)*)^(?:async )?def {name}\(", text, re.MULTILINE)

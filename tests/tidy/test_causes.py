@@ -1,4 +1,4 @@
-"""Each cause of ``turn_away`` is declared with a sentence, once, so that the log, counters and docs know it."""
+"""Each cause of ``turn_away`` is declared once, with a sentence for the log, counters and docs."""
 
 from __future__ import annotations
 

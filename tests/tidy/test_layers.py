@@ -1,4 +1,4 @@
-"""Imports point downwards, and no module below the channel uses a clock, chance or a thread."""
+"""Imports point downwards, and no module below the channel uses a clock, random numbers or a thread."""
 
 import ast
 import subprocess
@@ -43,8 +43,8 @@ FLOORS = (
     "tools",
     "__main__",
 )
-"""Lowest first. A module imports from its own floor and from lower ones. ``testing`` is more than one floor: drills run on its
-simulator, and its explorer attacks the files of drills. The empty name is ``jgroups_py``
+"""The floors, the lowest first. A module imports from its own floor and from lower ones. ``testing`` is more than one
+floor: drills run on its simulator, and its explorer attacks the files of drills. The empty name is ``jgroups_py``
 itself: channels and calls."""
 
 LATE = {
@@ -85,8 +85,8 @@ MODULES = list(modules())
 
 
 def floor(name: str) -> str:
-    """Return the floor of a module: the longest one that its name begins with."""
-    parts = name.replace("testing.check", "testing.sim").split(".")  # they judge as it runs
+    """Return the floor of a module: the longest entry with which its name begins."""
+    parts = name.replace("testing.check", "testing.sim").split(".")  # they judge during the run
     for length in range(len(parts), 0, -1):
         if ".".join(parts[:length]) in FLOORS:
             return ".".join(parts[:length])
@@ -194,7 +194,7 @@ OF_ITS_OWN = (
 
 
 def test_a_protocol_imports_no_other_protocol() -> None:
-    """A protocol may be a subclass of another one, but may not look for another one in its stack."""
+    """A protocol may be a subclass of another one, but may not search for another one in its stack."""
     for name, file in MODULES:
         if not name.startswith("protocols.") or name == "protocols.registry":
             continue
@@ -245,7 +245,7 @@ def test_the_sans_io_part_reads_no_clock_and_no_chance() -> None:
 
 
 def random_calls(tree: ast.AST, aliases: set[str]) -> Iterator[ast.Attribute]:
-    """``random.x`` of the module, x not Random; parameters of that name hide the module."""
+    """``random.x`` of the module, where x is not Random; parameters with that name hide the module."""
     if isinstance(tree, ast.FunctionDef):
         aliases = aliases - {a.arg for a in ast.walk(tree.args) if isinstance(a, ast.arg)}
     if isinstance(tree, ast.Attribute) and isinstance(tree.value, ast.Name):
@@ -267,7 +267,7 @@ def test_the_kit_for_users_needs_hypothesis_for_strategies_only() -> None:
     for name, file in MODULES:
         if name.startswith("testing") and name not in needing:
             targets = {used.target for used in imports(file)}
-            if name == "testing.conflict_rules":  # in a function, for who has given a strategy
+            if name == "testing.conflict_rules":  # inside a function, for users of a strategy
                 targets.remove("jgroups_py.testing.needs")
             assert not targets & {f"jgroups_py.{other}" for other in needing}, file.name
 
@@ -283,8 +283,8 @@ def test_the_error_without_hypothesis_names_the_extra_to_install() -> None:
 
 
 def test_no_module_uses_asyncio_or_pickle() -> None:
-    """``jgroups_py.aio`` is for asyncio programs, and no module of ours imports it. The client of NATS that a bench
-    compares with has no other loop."""
+    """``jgroups_py.aio`` is for asyncio programs, and no module of ours imports it. The client of NATS with which a
+    bench compares needs asyncio."""
     for name, file in MODULES:
         inside = name.partition(".")[0] == "aio" or name == "tools.bench.peers.nats"
         for target, line, _ in imports(file):
@@ -307,7 +307,7 @@ def test_importing_the_package_imports_the_core_only() -> None:
 
 
 def test_a_member_without_keys_loads_neither_cryptography_nor_a_database() -> None:
-    """They would cost ten megabytes of memory and a tenth of a second."""
+    """Such imports would cost ten megabytes of memory and a tenth of a second."""
     code = (
         "import sys; from jgroups_py import open_channel, open_rpc\n"
         "from jgroups_py.stack.stack import make_protocols\n"
@@ -320,7 +320,7 @@ def test_a_member_without_keys_loads_neither_cryptography_nor_a_database() -> No
 
 
 def test_a_map_loads_no_stack_and_a_channel_of_a_facade_loads_no_cache() -> None:
-    """A web worker that has a map open pays for a map."""
+    """A web worker with an open map imports only the modules of maps."""
     steps = (
         ("maps.open, jgroups_py.aio.maps", "aio open_map", "stack.protocol wire channel rpc cache"),
         ("maps.open", "aio open_channel", "cache buddy buckets livebackup"),

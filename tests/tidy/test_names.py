@@ -1,4 +1,4 @@
-"""Each class name has one meaning: a public class of a name is in one module only, but for the names of MEANT."""
+"""Each class name has one meaning: a public class name is in one module only, except for the names in MEANT."""
 
 import functools
 import re
@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Examples are programs of their own and are read alone.
 TWINS = ("jgroups_py/aio/", "jgroups_py/blocking/")
-"""Both modules offer the same thing, for asyncio and for threads, so it has the same name."""
+"""Both modules offer the same thing, for asyncio and for threads, so they use the same name."""
 
 MEANT = {
     "Answer": "the public reply of a call; elsewhere a message or a response of one room",

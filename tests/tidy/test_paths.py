@@ -1,4 +1,4 @@
-"""Files and folders that pages and notes name are there."""
+"""Files and folders that pages and notes name exist."""
 
 from __future__ import annotations
 

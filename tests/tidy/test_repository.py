@@ -1,4 +1,4 @@
-"""The repository's own rules: packaging, names, lengths, and that it stands alone."""
+"""The repository's own rules: packaging, names, lengths, and independence of other places."""
 
 import ast
 import configparser
@@ -23,7 +23,7 @@ LONGER = {
     "protocols/reliable/nakack2/protocol.py": "a hot path whose steps are read together",
     "jgroups_py/rpc/rpc.py": "a hot path whose steps are read together",
 }
-"""Files of more lines, and why they are not cut (design/architecture.md)."""
+"""Files with more lines, and the reason why they are not split (design/architecture.md)."""
 
 
 @cache

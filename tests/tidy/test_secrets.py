@@ -16,9 +16,9 @@ FILES = [
 NAMED = re.compile(
     r"(^|_)(token|password|passwd|secret|credential|secret_key|private_key)s?$", re.I
 )
-"""Names of fields whose value is a secret. Names of files with secrets end otherwise."""
+"""Names of fields whose value is a secret. Names of fields for files with secrets end otherwise."""
 KNOWN = {
-    ("jgroups_py/wire/headers.py", "token"),  # AUTH's header, which has been on the wire
+    ("jgroups_py/wire/headers.py", "token"),  # AUTH's header: it has already been on the wire
     ("jgroups_py/wire/headers.py", "encrypted_secret_key"),
 }
 
@@ -30,7 +30,7 @@ def _is_dataclass(node: ast.ClassDef) -> bool:
 
 
 def shown_secrets(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Name and line of each field of a data class that holds a secret and is in its repr."""
+    """Name and line of each field of a data class that holds a secret and appears in its repr."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.ClassDef) or not _is_dataclass(node):
             continue

@@ -87,7 +87,7 @@ def test_plain_bytes_may_come_with_the_end_of_the_handshake(good: Credentials) -
     assert pair.plain["server"] == b"at once"
 
 
-# --- who does not come in
+# --- refused clients
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_handshake_without_end_is_turned_away(good: Credentials) -> None:
 
 
 def refusal(session: TlsSession, data: bytes) -> str:
-    """Return the cause for which ``data`` is refused, or nothing."""
+    """Return the cause for which ``data`` are refused, or nothing."""
     try:
         session.receive(data)
     except TlsRefused as refused:

@@ -1,4 +1,5 @@
-"""Channels with TLS on real sockets: files on disk, strangers with plain sockets, another process' view of the port."""
+"""Channels with TLS on real sockets: files on disk, strangers with plain sockets, and the port as seen from another
+process."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ async def test_channels_talk_and_strangers_are_told_from_members(
 
 
 async def speak_in_clear(port: int) -> None:
-    """The member closes at the first byte that is not TLS, and says nothing."""
+    """The member closes at the first byte that is not TLS, without an answer."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
         await stream.send_all(b"bela" + bytes(30))
@@ -80,7 +81,7 @@ async def speak_in_clear(port: int) -> None:
 
 
 async def look_at_the_certificate(port: int, authority: CertificateAuthority) -> None:
-    """Connect without a certificate: the member's certificate is shown, and the connection is turned away."""
+    """Connect without a certificate: the member shows its certificate, and turns the connection away."""
     context = ssl.create_default_context(cafile=authority.ca)
     context.check_hostname = False
     stream = trio.SSLStream(await trio.open_tcp_stream("127.0.0.1", port), context)

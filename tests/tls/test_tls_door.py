@@ -57,7 +57,7 @@ def attributes(authority: CertificateAuthority, issued: Issued, **more: Any) -> 
 
 
 class Side:
-    """One member's TCP over a fake stack, with its files read when it asks."""
+    """One member's TCP over a fake stack; its files are read when it asks."""
 
     def __init__(self, name: str, settings: dict[str, Any]) -> None:
         self.name = name
@@ -73,7 +73,7 @@ class Side:
         return self
 
     def turn(self) -> list[Out]:
-        """Answers questions and opens listeners; returns the other things to do."""
+        """Answers questions and opens listeners; returns the other outputs."""
         others: list[Out] = []
         while outs := self.stack.take_outgoing():
             for out in outs:
@@ -108,7 +108,7 @@ class Pair:
         self.handles = {a.name: -1, b.name: 0}
 
     def send(self, payload: bytes, src: Any = B, kind: NakAckType | None = None) -> Pair:
-        """``kind``: of a message of NAKACK2."""
+        """``kind``: the kind of a NAKACK2 message."""
         headers: Any = {} if kind is None else {PROTOCOL_IDS["NAKACK2"]: NakAckHeader2(kind, 1)}
         self.b.stack.event_down(PhysicalAddress(A, IpAddress(*PLACES["A"]), "A"))
         self.b.stack.down(Batch(A, (payload,), headers, src))
@@ -190,7 +190,7 @@ def test_a_connection_that_ends_without_a_word_is_lost(pair: Pair) -> None:
     assert pair.a.statistics()["tls_connections"] == 0 == pair.a.statistics()["connections"]
 
 
-def test_bytes_that_the_peer_does_not_take_are_told(pair: Pair) -> None:
+def test_bytes_that_the_peer_does_not_take_are_reported(pair: Pair) -> None:
     pair.send(b"hello")
     pair.b.handle(Writable(pair.handles["B"], 50))
     pair.b.handle(Writable(pair.handles["B"], 0))
@@ -399,12 +399,12 @@ def test_a_member_without_its_files_does_not_start(
 
 @pytest.fixture
 def renewed(authority: CertificateAuthority) -> Side:
-    """Return a member whose files are replaced by tests: names of files begin with ``again``."""
+    """Return a member whose files tests replace: the names of the files begin with ``again``."""
     return Side("A", attributes(authority, authority.issue("A", file="again"))).open()
 
 
 def own_certificate(side: Side, authority: CertificateAuthority) -> bytes | None:
-    """The certificate that a new connection is shown."""
+    """Return the certificate that a new connection is shown."""
     mine = authority.issue("B", file="looker")
     settings = TlsSettings(certificate=mine.certificate, key=mine.key, ca=authority.ca)
     session = TlsSession(load(settings).client, server_side=False)
@@ -496,7 +496,7 @@ def test_one_question_for_files_is_under_way(a: Side) -> None:
     assert [type(out) for out in a.stack.take_outgoing()] == [Consult]
 
 
-# --- what TLS covers
+# --- traffic that TLS covers
 
 
 def test_datagrams_and_connections_of_others_pass_as_they_are(a: Side) -> None:
@@ -533,7 +533,7 @@ def test_fd_sock2_takes_part_unless_told_otherwise(
 def test_a_java_member_at_fd_sock2_is_told_with_the_setting_once(
     a: Side, caplog: pytest.LogCaptureFixture, of_tcp: bool
 ) -> None:
-    """JGroups' FD_SOCK2 has a server of its own, which knows no TLS."""
+    """JGroups' FD_SOCK2 has a server of its own, which does not use TLS."""
     handle = a.listener
     if not of_tcp:
         handle = a.tcp.new_handle()

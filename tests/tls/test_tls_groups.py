@@ -104,7 +104,7 @@ def test_a_stranger_does_not_join_and_is_counted(
     assert b"cure" not in stranger.payloads
     assert a.host.machine.turned_away[f"TLS.{kind}"] > 0
     assert set(a.host.machine.turned_away) == {f"TLS.{kind}"}
-    if kind == "untrusted":  # it does not try again at once, in other versions
+    if kind == "untrusted":  # unlike other versions, it does not try again at once
         assert a.host.machine.turned_away["TLS.untrusted"] < 100
 
 
@@ -121,7 +121,7 @@ def test_a_member_with_tls_does_not_join_a_group_in_clear(authority: Certificate
 def test_certificates_are_renewed_under_traffic(
     authority: CertificateAuthority, tmp_path: Path
 ) -> None:
-    """The authority, too: first both are trusted, then members change, then only the new one is."""
+    """The authority changes, too: first both are trusted, then members change, then only the new one is trusted."""
     new = CertificateAuthority(tmp_path / "new", "new")
     trusted = tmp_path / "trusted.pem"
     trusted.write_text(Path(authority.ca).read_text())

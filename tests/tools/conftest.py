@@ -14,7 +14,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs ``jgroups-py buckets`` with these arguments. Returns the exit code, the output and the errors."""
+    """Runs ``jgroups-py buckets`` with these arguments. Return the exit code, the output and the errors."""
 
     def run(*args: str) -> tuple[int, str, str]:
         code = cli.run(["buckets", *args])

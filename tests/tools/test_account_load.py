@@ -16,7 +16,7 @@ from jgroups_py.tools.bench.account_load import OLD, AccountLoad, key_of
 
 
 def account_load() -> tuple[AccountLoad, list[EntryChange]]:
-    """The load of four accounts, each with a euro, on a client that has them saved in one bucket, in both versions."""
+    """The load of four accounts, each with a euro; its client saves them in one bucket, in both versions."""
     saved = [
         EntryChange(
             key_of(number),
@@ -49,7 +49,7 @@ def test_an_object_without_an_answered_change_counts_as_lost() -> None:
     load.paid[1] = 2
     assert trio.run(load.lost) == 1
     load.paid[1], load.paid[2] = 1, 0
-    assert trio.run(load.lost) == 1  # more than was asked for
+    assert trio.run(load.lost) == 1  # more than was requested
     load.unknown[2] = 1
     assert trio.run(load.lost) == 0
     del saved[3]

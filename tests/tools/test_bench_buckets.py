@@ -46,7 +46,7 @@ def test_two_versions_in_processes_exchange_objects_under_load(
     both = [found["phases"][f"up {which}"]["requests"] for which in ("moving", "beside")]
     assert sum(both) == found["phases"]["up"]["requests"] and min(both) > 0
     shown = capsys.readouterr()
-    assert "exchange: 0 s, starting" in shown.err  # without a terminal, too
+    assert "exchange: 0 s, starting" in shown.err  # also without a terminal
     assert "requests to the bucket that moved" in shown.out
     locks = sum(sum(counts.values()) for counts in found["locks"].values())
     assert f"locks of {locks} moves: half at most" in shown.out and locks >= found["moves"]

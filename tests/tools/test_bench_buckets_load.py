@@ -1,4 +1,4 @@
-"""The load bench of the bucket store: real nodes and a client process; the client recognises whole answers."""
+"""The load bench of the bucket store: real nodes and a client process; the client recognises complete answers."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_time_that_threads_wait_for_a_core_is_counted(
 @pytest.mark.sockets
 @pytest.mark.timeout(240)
 def test_one_and_two_nodes_are_loaded(tmp_path: Path) -> None:
-    """The single node is the one that remains of two."""
+    """The single node is the remaining one of two."""
     out = tmp_path / "load.json"
     given = ["--nodes", "1,2", "--rate", "50", "--seconds", "1", "--json", str(out)]
     assert buckets_load.main(given) == 0

@@ -1,4 +1,4 @@
-"""The cache's benchmark: it runs, reads back what it put, and leaves out peers that are not there."""
+"""The cache's benchmark: it runs, reads back its puts, and leaves out missing peers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_puts_and_gets_of_three_processes_are_measured() -> None:
         ("get", 4),
     ]
     assert all(f["per_s"] > 10 and f["p50_us"] <= f["p99_us"] for f in figures)
-    assert figures[2]["per_s"] > figures[0]["per_s"]  # a get asks nobody
+    assert figures[2]["per_s"] > figures[0]["per_s"]  # a get asks no other member
 
 
 def figure(rate: int) -> dict[str, Any]:

@@ -32,7 +32,8 @@ def test_the_bench_compares_both_modes() -> None:
 
 
 def test_bare_clients_wait_for_the_backup() -> None:
-    """Fifty changes of one object come to the backup in their order, and the last client is answered after the last of them."""
+    """Fifty changes of one object come to the backup in order, and the last client is answered after the last
+    change."""
     load = BareLoad(operations=50, objects=1, clients=8, seconds=0.0)
     places: list[int] = []
 
@@ -41,7 +42,7 @@ def test_bare_clients_wait_for_the_backup() -> None:
         seen = trio.testing.memory_stream_pair()
 
         async def watch() -> None:
-            """Hand on what the clients send."""
+            """Hand on the clients' requests."""
             async for data in theirs:
                 places.extend(
                     int.from_bytes(data[n + 4 : n + 8], "big") for n in range(0, len(data), 8)

@@ -39,13 +39,13 @@ def test_a_writer_that_is_late_makes_that_good(monkeypatch: pytest.MonkeyPatch) 
             return self.now
 
         def sleep(self, seconds: float) -> None:
-            self.now += seconds + 0.002  # the system wakes it late
+            self.now += seconds + 0.002  # the same value with another stamp
 
     clock = Clock()
     monkeypatch.setattr(maps_stress, "time", clock)
     host = maps_stress.StressHost({})
     assert host.write(0, 10_000, 0.0, 1.0) == 10_000
-    clock.now = 1.04  # the digest took its time
+    clock.now = 1.04  # the digest took some time
     assert host.write(1, 10_000, 0.0, 2.0) == 10_000
 
 

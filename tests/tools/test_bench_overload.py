@@ -1,4 +1,5 @@
-"""Members under pressure: the bench sends tiny and huge messages, slows one member down, and says when a group did not bear it."""
+"""Members under pressure: the bench sends tiny and huge messages, slows one member down, and reports when a group
+fails."""
 
 from __future__ import annotations
 

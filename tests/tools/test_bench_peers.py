@@ -109,7 +109,7 @@ def test_a_library_that_is_not_wanted_has_no_rows() -> None:
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, peers: list[Any], **fakes: Any) -> None:
-    """Let the bench ask only ``peers``, with ``fakes`` in place of what measures a kind."""
+    """Let the bench ask only ``peers``, with ``fakes`` in place of the functions that measure a kind."""
     monkeypatch.setattr(runs, "peers", lambda _: (peers, []))
     monkeypatch.setattr(runs, "MEASURES", fakes)
 
@@ -230,7 +230,7 @@ def test_a_library_with_one_transport_is_measured_beside_one_stack() -> None:
 
 
 class Scripted:
-    """A member's process that has said its lines already. What it is told is in ``told``."""
+    """A member's process with given lines. ``told`` has its inputs."""
 
     def __init__(self, *views: tuple[int, float]) -> None:
         self.told: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""``bench.scale``: each thing that happens to a group is measured, and the group is whole after each."""
+"""``bench.scale``: each event in a group is measured, and the group is complete after each."""
 
 from __future__ import annotations
 

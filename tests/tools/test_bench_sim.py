@@ -1,4 +1,4 @@
-"""`bench-sim`: small runs; everything arrives, and the shares of a profile are all of the time."""
+"""`bench-sim`: small runs; all messages arrive, and the shares of a profile add up to the whole time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The bench of settings compares each with those of the stack in the same run, and says how near they are to the best."""
+"""The bench of settings compares each with the stack's own in the same run, and reports how near they are to the
+best."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def test_each_run_begins_with_other_settings() -> None:
 
 
 def _measured(monkeypatch: pytest.MonkeyPatch, **found: Any) -> dict[str, Any]:
-    """Return the result when each run is half as fast as the one before, and credits of 8 MB are twice as fast as all else, for twice
-    the CPU time."""
+    """Return the result when each run is half as fast as the previous one, and credits of 8 MB are twice as fast as all
+    others, for twice the CPU time."""
     runs: list[float] = []
 
     async def measure(plan: mperf_run.MperfPlan, *_: object) -> dict[str, Any]:

@@ -223,7 +223,7 @@ def test_a_rehearsal_reports_the_interruption_and_losses(file: str, run: Any) ->
     ]
 
 
-def test_a_node_that_the_file_does_not_have_is_told(file: str, run: Any) -> None:
+def test_a_node_that_the_file_does_not_have_is_reported(file: str, run: Any) -> None:
     code, _, err = run("node", file, "n1")
     assert code == 2 and "application: the key is missing: module:name of the plug-in" in err
 

@@ -142,7 +142,7 @@ def test_two_members_share_a_cache(file: str) -> None:
                 check=False,
             )
             assert (done.stdout, done.returncode) == (said, 0), done.stderr
-        owners = "owners /a" if file == "buddy.xml" else ""  # B handed it back when it left
+        owners = "owners /a" if file == "buddy.xml" else ""  # B gave it back when it left
         out, err = shell.communicate(f"get /a k\n{owners}\n", timeout=60)
         said = "hello\n" + ("/a  A  copies: none told\n" if owners else "")
         assert (out, shell.returncode) == (said, 0), err

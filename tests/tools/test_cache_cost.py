@@ -15,8 +15,8 @@ from jgroups_py.tools.bench import cache_cost_counts as cache_cost
 from jgroups_py.tools.bench.cache_cost_counts import Cost, Memory
 
 PACKETS, MEMORY = 0.10, 0.10
-"""Tolerances: packets and bytes of a write (acknowledgements of the transport are collected), and what
-the fullest and the emptiest member hold, beside (b + 1) X."""
+"""Tolerances for packets and bytes of a write (acknowledgements of the transport are collected), and
+for the nodes of the fullest and the emptiest member, beside (b + 1) X."""
 
 
 async def measured(members: int, buddies: int) -> tuple[Cost, Memory]:
@@ -38,7 +38,7 @@ async def test_a_write_costs_the_same_and_memory_is_b_plus_1_x(
         assert write.messages == {"Op": buddies, "OpAck": buddies}
         assert write.packets == pytest.approx(2 * buddies, rel=PACKETS)
         least, mean, most = memory.ratio(buddies)
-        assert mean == pytest.approx(1)  # each copy is somewhere
+        assert mean == pytest.approx(1)  # each copy is at some member
         assert least >= 1 - MEMORY and most <= 1 + MEMORY
     assert large[0].packets == pytest.approx(small[0].packets, rel=PACKETS)
     assert large[0].bytes == pytest.approx(small[0].bytes, rel=PACKETS)
@@ -46,7 +46,7 @@ async def test_a_write_costs_the_same_and_memory_is_b_plus_1_x(
 
 @pytest.mark.seed("B4")
 async def test_low_stickiness_shows_the_cost_of_gravitation(autojump_clock: Any) -> None:
-    """Requests at home cost b + b messages a write; each that goes astray at least a search of all."""
+    """Requests at home cost b + b messages a write; each other request costs at least a search of all members."""
     found = []
     for part in (1.0, 0.5):
         async with cache_cost.cluster(4, 1) as cluster:
@@ -73,7 +73,7 @@ def test_requests_are_spread_evenly_and_as_sticky_as_asked() -> None:
         assert sum(r.at_home for r in drawn) / 2000 == pytest.approx(0.9, abs=0.03)
         assert sum(r.read for r in drawn) / 2000 == pytest.approx(0.8, abs=0.03)
     moved = [k for k in range(1000) if keys[k] != "B" and home(k, ["A", "C", "D"]) != keys[k]]
-    assert moved == []  # only the keys of who is gone have another home
+    assert moved == []  # only the keys of the departed member have another home
 
 
 def test_a_member_at_which_nothing_or_everything_is_at_home_is_asked_all_the_same() -> None:

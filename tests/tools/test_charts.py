@@ -1,4 +1,4 @@
-"""Line charts: scale, colours and what shows on hover."""
+"""Line charts: scale, colours, and the text that appears on hover."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Members in processes of their own, as commands that measure start, hear and end them, and what these processes do at their side.
-The processes here are pipes in memory."""
+"""Members in processes of their own: commands that measure start, read and end them; and the members' own side. The
+processes here are pipes in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jgroups_py.tools.children import Child, ChildError, ready_children
 
 
 class FakeProcess:
-    """A process that says the lines it was made with, and ends when its standard input does, or when it is killed."""
+    """A process that prints the given lines, and ends with its standard input, or when it is killed."""
 
     def __init__(self, *events: str, ended: str = "", obeys: bool = True) -> None:
         self.stdin, self._words = memory_stream_one_way_pair()
@@ -26,7 +26,7 @@ class FakeProcess:
         self._complains, self.stderr = memory_stream_one_way_pair()
         self.events = events
         self.ended = ended
-        """The child's last words on standard error, after which it ends by itself; empty: it goes on."""
+        """The child's last lines on standard error, after which it ends by itself; empty: it goes on."""
         self.obeys = obeys
         self.returncode: int | None = None
         self.killed = False
@@ -112,7 +112,7 @@ async def test_children_that_are_late_are_told_and_leave(autojump_clock: object)
     assert (one.returncode, two.returncode) == (0, 0)
 
 
-async def test_the_last_words_of_a_child_that_died_are_told(autojump_clock: object) -> None:
+async def test_the_last_lines_of_a_child_that_died_are_reported(autojump_clock: object) -> None:
     one, two = FakeProcess("ready"), FakeProcess(ended="Traceback\nConfigError: no such stack\n")
     with pytest.raises(ExceptionGroup) as raised:
         await played(one, two)
@@ -159,7 +159,7 @@ async def test_the_others_start_when_the_first_has_had_its_lead(autojump_clock: 
 
 @pytest.fixture
 def parent(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the parent's end of a pipe that stands for standard input."""
+    """Return the parent's end of a pipe that plays standard input."""
     read, write = os.pipe()
     monkeypatch.setattr(os, "dup", lambda number: read)
     with open(write, "wb", buffering=0) as end:

@@ -35,7 +35,7 @@ OTHER = '<SYM_ENCRYPT secret_key="ffeeddccbbaa99887766554433221100"/>'
 USE = PortUse("tcp", "in", 7800, 7802, "127.0.0.1", "127.0.0.1", (), "from members", "", "", "TCP")
 
 
-# --- why a member meets nobody, in virtual time
+# --- reasons why a member meets no other one, in virtual time
 
 
 def diagnose(
@@ -46,7 +46,7 @@ def diagnose(
     version: str | None = None,
     listening: tuple[str, ...] = (),
 ) -> checks.DoctorFinding:
-    """Two members have a group with the stack ``theirs``; the doctor comes with ``ours``."""
+    """Two members have a group with the stack ``theirs``; the doctor joins with ``ours``."""
     there, here = folder / "theirs.xml", folder / "ours.xml"
     there.write_text(theirs)
     here.write_text(ours)
@@ -119,7 +119,7 @@ def test_another_cluster_name_is_the_reason(tmp_path: Path) -> None:
 
 def test_another_version_is_the_reason(tmp_path: Path) -> None:
     stack = STACK.format(transport=UDP, door="")
-    # A higher one: a lower one is adopted if it is heard before the first view, which is chance.
+    # A higher version: a lower one is adopted if it is heard before the first view, which depends on chance.
     found = diagnose(tmp_path, stack, stack, version="5.6")
     assert found.state == "failed"
     assert "packets of version 5.6.0 come here, and this member speaks 5.5" in found.text
@@ -139,7 +139,7 @@ def test_hearing_nobody_is_a_warning_because_the_first_member_is_alone_too(tmp_p
     assert (found.state, found.facts["reasons"]) == ("warning", [])
 
 
-# --- how facts are judged
+# --- judgement of facts
 
 
 def test_an_address_that_no_interface_has_fails() -> None:
@@ -182,7 +182,7 @@ def test_a_large_datagram_is_told_with_its_fragments() -> None:
 
 
 def test_fragments_are_as_many_as_ip_makes() -> None:
-    """Each but the last holds a multiple of eight bytes, with the eight of UDP's header in the first."""
+    """Each fragment but the last holds a multiple of eight bytes, including the eight of UDP's header in the first."""
     assert probes.fragments(1472, 1500, "10.0.0.5") == 1
     assert probes.fragments(1473, 1500, "10.0.0.5") == 2
     assert probes.fragments(2952, 1500, "10.0.0.5") == 2
@@ -221,7 +221,7 @@ def test_a_host_that_nobody_listens_on_is_a_warning() -> None:
 
 @pytest.fixture
 def listener() -> Iterator[int]:
-    """Yield a port that somebody listens on."""
+    """Yield a port on which a process listens."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -57,7 +57,7 @@ def replayed(result: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> tupl
     return code, capsys.readouterr().out
 
 
-# --- that it can fail: faults are planted where compiled code calls plain code
+# --- it can fail: faults are planted where compiled code calls plain code
 
 
 def plant(patch: pytest.MonkeyPatch, kind: str, read: Callable[[Reader], Any]) -> None:
@@ -212,7 +212,7 @@ def test_a_drop_that_nobody_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert "no counter says so" in done.findings[0].problem.detail
 
 
-# --- that it passes, and repeats itself
+# --- it passes, and repeats itself
 
 
 def test_a_run_without_findings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -355,7 +355,7 @@ def test_messages_of_members_stay_in_an_episode_of_strangers(
 
 
 def test_a_replayed_message_was_sent_before() -> None:
-    """Else it is a forgery: it takes the number of what the member does say then."""
+    """Otherwise it is a forgery: it takes the number that the member's own message has then."""
     cluster = Cluster(1, "udp.xml", incarnations=0)
     first, second, _ = cluster.members
     nak = first.stack.find(NAKACK2)
@@ -366,7 +366,7 @@ def test_a_replayed_message_was_sent_before() -> None:
         return cluster.forged(headers, src=first.address)
 
     def reach(data: bytes) -> int:
-        """Return how many messages, or packets of another version, come to the second member."""
+        """Return the number of messages, or of packets of another version, that reach the second member."""
         before = come()
         cluster.deliver(second, data)
         return come() - before

@@ -123,7 +123,7 @@ def test_stats_show_the_figures_of_the_process_that_replicates(tmp_path: Path, r
         5.0, 1, {2: "there"}, {2: 7}, 3, {"future_waits": 4}
     )
     replication_status.write_status(Path(folder), status)
-    assert "peers" not in json.loads(run("stats", folder, "--json")[1])  # nobody replicates now
+    assert "peers" not in json.loads(run("stats", folder, "--json")[1])  # no process replicates now
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SharedFile, "is_replicated", lambda self: True)
         result = json.loads(run("stats", folder, "--json")[1])

@@ -15,7 +15,7 @@ from jgroups_py.tools.probing import PASSCODE_VARIABLE, passcode_of, targets_of
 
 pytestmark = pytest.mark.sockets
 WORDS = "keys member-addrs print-protocols uuids"
-"""A request as long as an authenticator: who has none is refused at once."""
+"""A request as long as an authenticator: a client without one is refused at once."""
 
 
 def settings(port: int, passcode: str = "") -> dict[str, str]:
@@ -28,7 +28,7 @@ def settings(port: int, passcode: str = "") -> dict[str, str]:
 
 
 async def probed(args: list[str], passcode: str = "") -> int:
-    """Runs the command beside two members; its exit code."""
+    """Run the command beside two members, and return its exit code."""
     port = free_block(8)
     attributes = settings(port, passcode)
     args = [arg.replace("PORT", str(port)).replace("LAST", str(port + 7)) for arg in args]
@@ -85,7 +85,7 @@ def test_the_passcode_comes_from_a_file_and_opens(
     assert "letmein" not in capsys.readouterr().out
 
 
-def test_a_passcode_file_that_is_not_there_is_told(
+def test_a_passcode_file_that_is_not_there_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "passcode"

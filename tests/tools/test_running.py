@@ -64,7 +64,7 @@ def test_sigterm_ends_a_command_that_a_shell_started_in_the_background() -> None
         while len(psutil.Process(process.pid).children()) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         assert process.poll() is None
-        time.sleep(0.5)  # it plays
+        time.sleep(0.5)  # it is playing
         process.terminate()
         process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGTERM

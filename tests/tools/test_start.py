@@ -1,4 +1,4 @@
-"""The command in a plain installation: one line says what to install."""
+"""The command in a plain installation: one line names the package to install."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _project() -> dict[str, object]:
 
 
 def _run_installed(missing: str, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed script in a process in which the package ``missing`` is not there."""
+    """Run the installed script in a process without the package ``missing``."""
     scripts = _project()["scripts"]
     assert isinstance(scripts, dict)
     module, _, function = scripts["jgroups-py"].partition(":")

@@ -14,7 +14,7 @@ from jgroups_py.tools import stoppable
 
 @pytest.fixture(autouse=True)
 def interrupts() -> Iterator[None]:
-    """Let SIGINT interrupt, also where the process that started the tests ignores it."""
+    """Let SIGINT interrupt, even if the process that started the tests ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -53,7 +53,7 @@ def test_a_signal_reaches_only_the_waiting_thread() -> None:
 
 
 def test_a_signal_while_the_thread_begins_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signal may arrive before ``start`` has returned: the thread is stopped all the same."""
+    """The signal may arrive before ``start`` has returned: the thread is stopped nevertheless."""
     start = threading.Thread.start
 
     def interrupted(thread: threading.Thread) -> None:

@@ -44,7 +44,7 @@ def test_blocks_of_one_process_lie_apart() -> None:
 def test_two_processes_do_not_choose_the_same_ports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Though no port of it is bound yet. A block of two slots is held in both."""
+    """This holds although no port of it is bound yet. Both slots of a block are held."""
     with monkeypatch.context() as small:
         small.setattr(mperf_ports, "FIRST", 11500)
         small.setattr(mperf_ports, "LAST", 11532)
@@ -76,7 +76,7 @@ def test_without_an_address_for_guards_there_are_none(monkeypatch: pytest.Monkey
 
 @pytest.mark.sockets
 def test_a_test_that_opens_sockets_without_the_marker_fails(request: pytest.FixtureRequest) -> None:
-    """The house rule of tests/conftest.py, and that it does not blame a test for sockets of this machine's own kind."""
+    """The rule of tests/conftest.py finds sockets of the internet, and does not blame a test for Unix sockets."""
     plugins: list[Any] = list(request.config.pluginmanager.get_plugins())
     watch = next(plugin.SOCKETS for plugin in plugins if hasattr(plugin, "SOCKETS"))
     watch.forbid("some test")
@@ -94,8 +94,7 @@ def test_a_test_that_opens_sockets_without_the_marker_fails(request: pytest.Fixt
 
 @pytest.mark.sockets
 def test_all_ports_of_a_tcp_group_are_within_its_block() -> None:
-    """The ports of FD_SOCK2 are within it, too; by default they would be 100 above, where another group has its
-    block."""
+    """The ports of FD_SOCK2 are within it, too; by default they would be 100 above, in the block of another group."""
     members = 6
     attributes = private_attributes(load_stack("tcp.xml"), members)
     first, offset = int(attributes["TCP.bind_port"]), int(attributes["FD_SOCK2.offset"])

@@ -45,7 +45,7 @@ class Socket:
 
 @dataclass
 class Network:
-    """``silent``: hosts that swallow everything. ``drop``: datagrams for which it is true."""
+    """``silent``: hosts that drop all packets. ``drop``: datagrams for which it returns true are lost."""
 
     stacks: list[FakeStack] = field(default_factory=list)
     sockets: list[Socket] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Network:
         raise AssertionError("the network does not come to rest")
 
     def kill(self, stack: FakeStack) -> None:
-        """Kill the member as kill -9 does: connections are reset, listeners are gone, and it does nothing more."""
+        """Kill the member like kill -9: connections are reset, listeners are closed, and it does nothing more."""
         self.stacks.remove(stack)
         for socket in [s for s in self.sockets if s.owner is stack]:
             self._close(socket, reset=True)

@@ -94,7 +94,7 @@ def writes(stack: FakeStack, handle: int) -> bytes:
 
 
 def watching(stack: FakeStack, member: Address) -> int:
-    """Lets the connection to ``member`` succeed; its handle."""
+    """Let the connection to ``member`` succeed; return its handle."""
     (connect,) = connects(stack)
     stack.handle(Connected(connect.handle, ("127.0.0.1", 50000)))
     stack.take_outgoing()
@@ -103,7 +103,7 @@ def watching(stack: FakeStack, member: Address) -> int:
 
 
 def refuse_all(stack: FakeStack) -> int:
-    """Refuses every connection that is tried; how many there were."""
+    """Refuse every attempted connection; return their number."""
     count = 0
     while tried := connects(stack):
         for connect in tried:
@@ -113,7 +113,7 @@ def refuse_all(stack: FakeStack) -> int:
 
 
 def refuse_all_but(stack: FakeStack, count: int) -> int:
-    """Refuses ``count`` connections one after the other."""
+    """Refuse ``count`` connections one after the other."""
     for _ in range(count):
         (connect,) = connects(stack)
         stack.handle(ConnectFailed(connect.handle, True, "refused"))

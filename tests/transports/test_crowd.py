@@ -1,4 +1,4 @@
-"""Strangers' connections are bounded, and members get theirs all the same: TCP, FD_SOCK2, the gossip router."""
+"""Strangers' connections are bounded, and members still get theirs: TCP, FD_SOCK2, the gossip router."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_full_table_makes_room_for_a_newcomer() -> None:
     assert count(stack, "dropped_too_many_connections") == 0
 
 
-def test_late_handshakes_and_lack_of_descriptors_are_told() -> None:
+def test_late_handshakes_and_lack_of_descriptors_are_reported() -> None:
     stack = opened()
     connect(stack, -1, "10.6.6.6")
     stack.advance(2)

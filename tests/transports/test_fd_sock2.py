@@ -150,7 +150,7 @@ def test_a_killed_neighbour_is_suspected_when_its_ports_refuse() -> None:
     assert stack.take_up_events() == [Suspect((B,), gone=True)]
     (told,) = stack.take_down()
     assert told.dest is None and told.headers == {71: FdHeader(FdType.SUSPECT, (B,), "test")}
-    assert stack.now == 0.0  # no time-out was waited for
+    assert stack.now == 0.0  # without waiting for a time-out
 
 
 def test_neighbours_that_crash_together_are_all_found() -> None:
@@ -219,7 +219,7 @@ def test_a_connecting_member_gets_our_address() -> None:
 
 @pytest.mark.parametrize("says", [True, False])
 def test_a_peer_that_never_comes_into_the_view_is_disconnected(says: bool) -> None:
-    """The peer was let in too late, or sends nothing at all (membership 1..40)."""
+    """The peer was admitted too late, or sends nothing at all (membership 1..40)."""
     stack = opened()
     install(stack, A, B)
     watching(stack, B)

@@ -50,7 +50,7 @@ from jgroups_py.wire.packet import (
 
 
 def let_break(stack: FakeStack, member: Address, **options: Any) -> int:
-    """The connection to ``member`` comes up and is reset."""
+    """Let the connection to ``member`` open, and reset it."""
     handle = watching(stack, member)
     stack.handle(Closed(handle, True))
     return handle
@@ -69,7 +69,7 @@ def test_one_silent_port_of_four_is_no_proof() -> None:
 
 
 def test_a_port_that_takes_connections_and_says_nothing_is_no_proof() -> None:
-    """A process that was stopped: its kernel answers for it."""
+    """The process was stopped: its kernel answers for it."""
     stack = opened()
     install(stack, C, A, B)
     let_break(stack, B)
@@ -132,7 +132,9 @@ def test_only_the_first_members_look(provers: int) -> None:
     install(stack, C, D, A, B)
     watching(stack, B)
     said_by(stack, D, FdHeader(FdType.SUSPECT, (C,), "test"))
-    assert bool(connects(stack)) == (provers >= 2)  # C is suspected: D is first, we are second
+    assert bool(connects(stack)) == (
+        provers >= 2
+    )  # C is suspected: D is first in line, we are second
 
 
 def test_a_member_that_is_there_after_all_is_not_reported_again() -> None:
@@ -213,7 +215,7 @@ def test_a_silent_member_is_passed_over_until_it_is_heard() -> None:
     stack.event_down(Silent(()))
     assert said(writes(stack, handle)) == [(A, FdHeader(FdType.CONNECT, server=B))]
     stack.handle(Received(handle, answer(B)))
-    stack.event_down(Silent((B, C, D)))  # we hear nobody, so this report counts for nothing
+    stack.event_down(Silent((B, C, D)))  # we hear no member, so this report counts for nothing
     stack.advance(5)
     assert connects(stack) == [] and stack.take_up_events() == []
 
@@ -227,7 +229,7 @@ def test_a_peer_that_dies_before_it_answers_is_tried_once_more() -> None:
     assert again.dest == connect.dest
     stack.handle(ConnectFailed(again.handle, True, "refused"))
     refuse_all_but(stack, 3)
-    # It never told who it is: the ports may never have been its own.
+    # It never gave its address: the ports may never have been its own.
     assert stack.take_up_events() == [Suspect((B,), gone=False)]
 
 

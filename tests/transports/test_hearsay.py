@@ -61,7 +61,7 @@ def said(kind: PingType, src: Address, *places: tuple[Address, IpAddress]) -> Ba
 
 
 def say(stack: FakeStack, handle: int, batch: Batch) -> list[Out]:
-    """The peer of ``handle`` sends a packet. Return what A does then."""
+    """The peer of ``handle`` sends a packet. Return A's reaction."""
     (packet,) = encode_packets([batch], "test", V55)
     stack.handle(Received(handle, encode_frame(packet)))
     return stack.take_outgoing()
@@ -110,7 +110,7 @@ def test_a_joiner_is_answered_over_its_own_connection() -> None:
     outs = request(stack, -1, X, (X, AT_X))
     assert [out.handle for out in outs if isinstance(out, Written)] == [-1]
     assert dialed(outs) == [] and refused(stack) == 0
-    assert asked(stack) == []  # it has a connection, which is used
+    assert asked(stack) == []  # it has a connection, and uses it
 
 
 def test_a_joiner_behind_address_translation_is_answered_over_its_own_connection() -> None:
@@ -201,7 +201,7 @@ def test_a_multicast_request_is_answered_at_its_own_host_only(
 
 
 def test_a_connection_that_ends_leaves_no_place_to_connect_to() -> None:
-    """A stranger claims another place in its handshake, too, and hangs up before the answer."""
+    """A stranger claims another place in its handshake, too, and closes the connection before the answer."""
     stack = opened()
     accept(stack, -1, ELSEWHERE, "10.0.0.4")
     request(stack, -1, X, (X, ELSEWHERE))

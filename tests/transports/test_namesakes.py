@@ -24,7 +24,7 @@ def test_members_without_a_known_name_and_single_names_are_no_pair() -> None:
     assert not Namesakes().changed((A, B, C), {A: "x", B: "y"})
 
 
-def test_further_pairs_are_not_told() -> None:
+def test_further_pairs_are_not_reported() -> None:
     members: tuple[Address, ...] = tuple(make_address(n) for n in range(1, MAX_TOLD + 5))
     names = dict.fromkeys(members, "x")
     table = Namesakes()

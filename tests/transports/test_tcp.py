@@ -240,7 +240,7 @@ def test_messages_that_wait_for_our_connection_go_over_theirs() -> None:
 
 @pytest.mark.parametrize("opens", [True, False])
 def test_while_ours_is_not_open_theirs_is_spared(opens: bool) -> None:
-    """Ours is the one to keep, but it may never open: its packets were lost."""
+    """Our connection is the one to keep, but it may never open: its packets were lost."""
     stack, _ = opened()
     stack.down(message(LOWER, b"one"))
     (connect,) = stack.take_outgoing()
@@ -287,7 +287,7 @@ def test_two_members_agree_on_one_connection(network: Any) -> None:
     (pa,), (pb,) = (s.take_up_events(TransportReady) for s in (a, b))
     a.event_down(PhysicalAddress(B, pb.physical))
     b.event_down(PhysicalAddress(A, pa.physical))
-    for number in range(3):  # the first time both connect at once
+    for number in range(3):  # the first time both connect at the same time
         a.down(message(B, b"to B %d" % number))
         b.down(message(A, b"to A %d" % number))
         network.run()
@@ -417,8 +417,8 @@ def test_half_sent_frames_of_all_peers_are_bounded_together() -> None:
         tcp.check()
     assert tcp.statistics()["dropped_incomplete"] == 46
     closed = [out for out in stack.take_outgoing() if type(out) is Close]
-    assert closed == [Close(-number, True) for number in range(2, 48)]  # the oldest go
-    # A member's own frame arrives, though in two pieces and while strangers hold all the room.
+    assert closed == [Close(-number, True) for number in range(2, 48)]  # the oldest ones are closed
+    # A member's own frame arrives, although in two pieces and while strangers hold all the room.
     frame = frame_of(message(A, b"x" * 90_000, src=B))
     stack.handle(Received(-1, frame[:80_000]))
     stack.handle(Received(-1, frame[80_000:]))
@@ -458,7 +458,7 @@ def test_a_peer_that_takes_nothing_is_disconnected() -> None:
     stack.advance(6)
     stack.down(message(HIGHER, b"x" * 1000))
     stack.take_outgoing()
-    stack.handle(Writable(-1, 1500))  # it took something meanwhile
+    stack.handle(Writable(-1, 1500))  # the peer read something meanwhile
     stack.advance(6)
     assert stack.take_outgoing() == []
     stack.advance(5)
@@ -588,8 +588,8 @@ def hang_up(stack: Any, *peers: IpAddress) -> None:
 
 
 def test_a_member_that_crashes_while_a_joiner_asks_does_not_make_it_change_its_version() -> None:
-    """Two sites' new relays took the crash of the third for a refusal, and never heard each other
-    again (a simulated drill found it)."""
+    """The new relays of two sites took the crash of the third for a refusal, and never heard each
+    other again (a simulated drill found it)."""
     stack, tcp = opened()
     hang_up(stack, HIGHER)
     assert stack.take_up_events(VersionHeard) == [VersionHeard(V55)]
@@ -605,7 +605,7 @@ def test_two_that_refuse_a_version_are_one_step() -> None:
 
 
 def test_a_joiner_that_stays_alone_speaks_its_own_version_again() -> None:
-    """In another version it could never merge with a member."""
+    """With another version it could never merge with a member."""
     stack, tcp = opened()
     hang_up(stack, HIGHER)
     hang_up(stack, HIGHER)
@@ -666,7 +666,7 @@ def test_frames_become_writes_of_bounded_size_and_none_is_cut() -> None:
     assert [type(found) for piece in pieces for found in FrameReader(WRITE_SIZE).feed(piece)] == [
         bytes
     ] * 60
-    assert writes_of(large) is large  # nothing is copied
+    assert writes_of(large) is large  # no bytes are copied
     mixed = [*large, small[0], encode_frame(bytes(2 * WRITE_SIZE))]
     assert [len(piece) > WRITE_SIZE for piece in writes_of(mixed)] == [False, True]
     assert b"".join(writes_of(mixed)) == b"".join(mixed)
@@ -694,7 +694,8 @@ def test_a_frame_is_the_packet_with_its_length() -> None:
 
 
 def test_the_rest_of_a_frame_keeps_little_more_than_its_bytes() -> None:
-    """However it comes: a view of a read keeps all of that, and an object for each byte is forty bytes."""
+    """This holds for any sizes of the pieces: a view of a read keeps the whole read, and an object for
+    each byte takes forty bytes."""
     reader = FrameReader(1_000_000)
     head = (500_000).to_bytes(4, "big")
     whole = encode_frame(b"x" * 90_000)

@@ -136,7 +136,7 @@ def test_dont_bundle_leaves_as_packets_of_its_own() -> None:
 
 
 def test_messages_of_two_senders_leave_in_packets_of_their_own() -> None:
-    """A member that retransmits for another one sends in its name."""
+    """A member that retransmits for another one sends in the other's name."""
     stack, _ = opened()
     stack.down(run(None, b"mine"))
     stack.down(run(None, b"of b", src=B))
@@ -279,7 +279,7 @@ def test_the_address_table_is_bounded_but_keeps_members() -> None:
 
 
 def test_with_each_view_the_shapes_of_packets_are_learned_anew() -> None:
-    """Else those of members that have gone would stay until there are too many."""
+    """Otherwise entries of departed members would stay until there are too many."""
     stack, udp = opened()
     stack.handle(Datagram(1, packet_of(run(A, b"x", src=B)), THERE))
     assert len(udp._reader) == 1

@@ -81,7 +81,7 @@ def mutations(samples: list[bytes], count: int, seed: int) -> list[bytes]:
 
 
 def attack(decoder: Callable[[bytes], object], samples: list[bytes], seed: int) -> int:
-    """Runs all cases; returns how many were refused."""
+    """Run all cases; return the number of refused ones."""
     refused: list[tuple[int, int | None]] = []
     for data in mutations(samples, CASES, seed):
         try:

@@ -1,4 +1,4 @@
-"""Headers that are written in one step have the bytes of the general way, and its errors."""
+"""Headers that are written in one step have the bytes of the general way, and the same errors."""
 
 from __future__ import annotations
 

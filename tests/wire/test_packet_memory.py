@@ -95,7 +95,7 @@ def test_both_ways_agree_on_good_and_damaged_packets(
 
 @st.composite
 def runs(draw: st.DrawFn) -> list[Batch]:
-    """Draw the messages of one sender in one turn: runs of multicasts or of unicasts, mostly as before."""
+    """Draw the messages of one sender in one turn: runs of multicasts or of unicasts, mostly like the previous ones."""
     dest = draw(st.sampled_from([None, None, B]))
     found = []
     for _ in range(draw(st.integers(1, 3))):
@@ -130,7 +130,7 @@ def test_both_ways_agree_on_good_and_damaged_lists(
 
 
 def test_the_second_list_of_a_member_is_read_by_comparing() -> None:
-    """Its first message, which cannot be predicted, is then not read header by header."""
+    """Its first message cannot be predicted, but is not read header by header."""
     reader = PacketReader()
     header = NakAckHeader2(NakAckType.MSG, 70_000)
     run = Batch(None, [b"x" * 40] * 20, {NAKACK: header}, A)
@@ -158,8 +158,8 @@ def test_the_second_list_of_a_member_is_read_by_comparing() -> None:
     ids=["low byte", "carry", "carry of two bytes", "one byte more"],
 )
 def test_a_list_of_one_size_is_read_at_once(first: int, at_once: bool, size: int) -> None:
-    """It is not read message by message, unless the number grows longer or a head differs. Only reading the whole list
-    gives ``size_of_each``."""
+    """A run is not read message by message, unless the number grows longer or a head differs. Only reading the whole
+    list gives ``size_of_each``."""
     reader = PacketReader()
     header = NakAckHeader2(NakAckType.MSG, first - 20)
     run = Batch(None, [bytes(size)] * 20, {NAKACK: header}, A)

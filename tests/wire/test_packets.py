@@ -62,7 +62,7 @@ B = UUID.make(random.Random(2))
 NAK, UNI, RELAY = PROTOCOL_IDS["NAKACK2"], PROTOCOL_IDS["UNICAST3"], PROTOCOL_IDS["RELAY"]
 CALLS = PROTOCOL_IDS["REQUEST_CORRELATOR"]
 
-# Numbers around the places where one needs a byte more.
+# Numbers near the places where they need one more byte.
 seqnos = st.one_of(
     st.integers(0, 600),
     st.sampled_from([255, 256, 65_535, 65_536, 2**24 - 3, 2**32 - 2, 2**56 - 1, 2**62]),
@@ -197,7 +197,7 @@ def test_small_payloads_of_a_list_are_bytes_and_large_ones_are_views(size: int, 
 def test_the_messages_of_a_long_run_are_not_decoded_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only the first message is decoded, and those at which the number has a byte more or its last byte begins anew."""
+    """Only the first message is decoded, and those at which the number gets longer or its last byte begins anew."""
     decoded: list[object] = []
 
     def reads(*given: Any) -> Any:
@@ -376,7 +376,7 @@ def test_a_nested_message_is_read() -> None:
 @pytest.mark.parametrize("first", [1, 200, 255, 256, 65_400])
 @pytest.mark.parametrize("sizes", [(100, 100), (100, 90)], ids=["equal", "mixed"])
 def test_a_run_over_many_packets_keeps_its_numbers(first: int, sizes: tuple[int, int]) -> None:
-    """The bytes before the payload are made once for all packets in which they differ by the low byte of a number only."""
+    """The bytes before the payload are made once for all packets in which only the low byte of a number differs."""
     payloads = [bytes(sizes[number % 2]) for number in range(600)]
     headers: dict[int, Header] = {
         PROTOCOL_IDS["NAKACK2"]: NakAckHeader2(NakAckType.MSG, first),

@@ -1,4 +1,4 @@
-"""Payloads that are not bytes reach an application as bytes: those that stood on the wire."""
+"""Payloads that are not bytes reach an application as bytes: exactly those of the wire."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.wire import probe
 
 HEAD = struct.pack(">qdi", 1764064800000, 0.25, 20) + hashlib.sha1(b"letmein").digest()
-"""The head that Probe of JGroups 5.5.6 makes: neither number is in the digest."""
+"""The head that Probe of JGroups 5.5.6 makes: neither number is part of the digest."""
 
 
 def test_an_authenticator_is_taken_with_its_passcode_only() -> None:

@@ -1,4 +1,4 @@
-"""A reader's borders: it reads no byte beyond the end, leaves none over, and refuses impossible counts."""
+"""A reader's limits: it reads no byte beyond the end, leaves none over, and refuses impossible counts."""
 
 from __future__ import annotations
 

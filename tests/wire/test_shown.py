@@ -1,4 +1,4 @@
-"""Text of others is one harmless line where it is shown."""
+"""Texts of others are shown as one harmless line."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Node:
         self.delivered: dict[Address, int] = {}
         self.frozen: set[Address] = set()
         self.held: list[Batch] | None = None
-        """Multicasts that wait for the view; None: they are handed out at once."""
+        """Multicasts that wait for the view; None: they are delivered at once."""
         self.dead = False
         self.deaf = False
         self.left = False
@@ -103,7 +103,7 @@ class Net:
         return next((n for n in self.nodes.values() if n.address == address), None)
 
     def add(self, name: str, number: int = 0, **config: Any) -> Node:
-        """Return a member that exists but has not connected. ``number``: how high its address is."""
+        """Return a member that exists but has not connected. ``number``: the rank of its address."""
         node = Node(self, name, number or len(self.nodes) + 1, **config)
         node.fake.advance(self.now)
         self.nodes[name] = node
@@ -216,7 +216,7 @@ class Net:
         return batch.dest is None or (header is not None and header.index == RoundKind.VIEW)
 
     def hand_over(self, to: Node) -> None:
-        """The view that was handed over to ``to`` last comes, late."""
+        """Deliver the last view that was handed over to ``to``, late."""
         source, batch = next(
             (self.nodes[source], batch)
             for source, dest, batch in reversed(self.sent)
@@ -226,7 +226,7 @@ class Net:
         to.fake.up(batch)
 
     def _hears(self, target: Node, source: Node) -> bool:
-        """NAKACK2 takes multicasts of members only, and none of frozen senders."""
+        """NAKACK2 accepts multicasts from members only, and none from frozen senders."""
         view = target.gms.view
         return view is not None and source.address in view and source.address not in target.frozen
 
@@ -264,7 +264,7 @@ class Net:
             assert source is not None and source.delivered.get(sender, 0) >= seqno
             if not self.reach(source, node):
                 return
-            if sender in node.gms.view:  # NAKACK2 takes nothing of other senders
+            if sender in node.gms.view:  # NAKACK2 accepts nothing from other senders
                 node.delivered[sender] = seqno
         node.fake.event_up(Fetched())
 

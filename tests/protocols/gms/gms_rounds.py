@@ -19,6 +19,6 @@ def rounds(net: Any, kind: RoundKind | None = None) -> list[tuple[str, str, int]
 
 
 def cannot_fetch(net: Any, *nodes: Any) -> None:
-    """Let the messages that these members are to fetch get lost."""
+    """Lose the messages that these members have to fetch."""
     fetch = net._fetch
     net._fetch = lambda node, event: None if node in nodes else fetch(node, event)

@@ -1,6 +1,6 @@
 """GMSs on a network that is slow for some pairs of members: a message reaches one member long before the others.
 
-Pairs stay in order. Members send (their numbers rise), die, are suspected wrongly, leave and join, as a seed says.
+Pairs stay in order. Members send (their numbers rise), die, are suspected wrongly, leave and join; a seed decides.
 After each view two promises are checked: views with one id have the same members everywhere, and members that go from
 one view to the next together have the same messages of all members that are not in it any more.
 """
@@ -20,7 +20,7 @@ DELAYS = (0.0, 0.0, 0.01, 0.04, 0.15, 0.6)
 
 
 class Slow:
-    """Makes ``net`` slow and plays with it."""
+    """Makes ``net`` slow and plays a schedule on it."""
 
     def __init__(self, net: Any, seed: int, members: str = "ABCDE") -> None:
         self.net = net
@@ -28,13 +28,12 @@ class Slow:
         self.ways: dict[tuple[str, str], deque[tuple[float, Batch]]] = {}
         self.known: dict[tuple[int, bytes], tuple[Address, ...]] = {}
         self.had: dict[tuple[Any, Any, Address], int] = {}
-        """For members that went from one view to another: their numbers of messages of a sender that is not in the
-        later one."""
+        """For members that went from one view to another: their numbers for a sender that is not in the later view."""
         self.seen: dict[str, int] = {}
         self.slow = True
         net.group(members, agree_timeout=2.0)
         self.compared = 0
-        """Members that were compared with one that was in both views before them."""
+        """Members with which one was compared that was in both views before them."""
         self._event, net._event = net._event, self._on_event
         net._carry = self._delay
 
@@ -61,11 +60,11 @@ class Slow:
             self.net.connect("ABCDEFGHIJKLMNO"[len(self.net.nodes)], agree_timeout=2.0)
         elif draw < 0.95 and self.inside():
             other = self.random.choice(self.inside())
-            self.net.suspect(node.name, other.name)  # it lives
+            self.net.suspect(node.name, other.name)  # the suspected member lives
             self.net.unsuspect(node.name, other.name)
 
     def _send(self, node: Any) -> None:
-        """A message, which some have at once. Others get it when NAKACK2 repeats it, or by a fetch."""
+        """A message that some members have at once. Others get it when NAKACK2 repeats it, or by a fetch."""
         if node.gms.view is None or node.held is not None:
             return
         me = node.address
@@ -99,7 +98,7 @@ class Slow:
         return [n for n in self.net.nodes.values() if not n.dead and not n.left]
 
     def inside(self) -> list[Any]:
-        """Return those with a view."""
+        """Return the members with a view."""
         return [n for n in self.living() if n.gms.view is not None]
 
     # --- the network
@@ -137,7 +136,7 @@ class Slow:
         target.fake.up(batch)
         self.net.pump()
 
-    # --- what must hold
+    # --- invariants
 
     def look(self) -> None:
         for node in self.net.nodes.values():
@@ -157,7 +156,7 @@ class Slow:
         self._event(node, event)
 
     def _compare(self, node: Any, before: View, view: View) -> None:
-        """Compare only where no member went on alone because others took too long."""
+        """Compare only where no member went on alone because the others took too long."""
         for member in [m for m in before.members if m not in view.members]:
             had = node.delivered.get(member, 0)
             key = (before.view_id, view.view_id, member)

@@ -72,7 +72,7 @@ def test_one_round_trip_is_enough_when_nothing_is_missing(net: Any) -> None:
 
 
 def test_all_have_any_survivors_deliveries_of_staying_members_too(net: Any) -> None:
-    """A had a message of B's that C lost; C could crash before B repeats it."""
+    """A had a message from B that C lost; C could crash before B repeats it."""
     _a, b, c, d = net.group("ABCD")
     net.delivered("B", A=4, B=3, C=2)
     d.dead = True
@@ -103,7 +103,7 @@ def test_a_survivor_reports_its_numbers_of_staying_members(net: Any) -> None:
 
 
 def test_a_member_beyond_the_goal_of_a_survivor_installs_the_view(net: Any) -> None:
-    """C did not report in time, so it held nothing back. The others will get its additional messages."""
+    """C did not report in time, so it held nothing back. The others will get C's additional messages."""
     a, b, c, d = net.group("ABCD")
     d.dead = True
     c.deaf = True
@@ -192,7 +192,7 @@ def test_a_member_that_has_reported_takes_nothing_more(net: Any) -> None:
 
 
 def test_the_round_covers_every_sender_that_is_not_in_the_new_view(net: Any) -> None:
-    """B has D still, since it did not get the view without it."""
+    """B still has D, since it did not get the view without it."""
     a, b, c, d = net.group("ABCD")
     d.dead = True
     net.lose = lambda src, dest, batch: dest is b and net.is_view(batch)
@@ -219,7 +219,7 @@ def test_the_round_covers_every_sender_that_is_not_in_the_new_view(net: Any) -> 
 def test_a_member_with_the_view_still_reports_its_numbers_of_excluded_senders(
     net: Any,
 ) -> None:
-    """B has D still, C has not; but its NAKACK2 remembers D."""
+    """B still has D, C does not; but C's NAKACK2 remembers D."""
     a, b, c, d, e = net.group("ABCDE")
     d.dead = True
     net.lose = lambda src, dest, batch: dest is b and net.is_view(batch)
@@ -306,7 +306,7 @@ def test_a_member_that_has_not_fetched_in_time_installs_the_view_when_it_has(net
 
 
 def test_messages_that_the_coordinator_could_not_fetch_are_in_nobodys_view(net: Any) -> None:
-    """The goal is then the coordinator's number: B, which has more, does not come along."""
+    """The goal is then the coordinator's number: B, which has more messages, does not join the view."""
     a, b, c, d = net.group("ABCD")
     net.delivered("D", A=7, B=9, C=7)
     d.dead = True
@@ -444,7 +444,7 @@ def test_goals_are_read_as_they_were_written() -> None:
 
 
 def frozen_for(net: Any, *staying: Any) -> Any:
-    """A survivor that holds for a round of A; the member that is asked next decides nothing."""
+    """A survivor holds messages for a round of A; the next member that is asked decides nothing."""
     a, b = net.nodes["A"], net.nodes["B"]
     payload = encode_freeze(b.gms.view.id + 1, tuple(n.address for n in staying))
     _say(b, a, RoundKind.FREEZE, 7, payload)

@@ -36,12 +36,12 @@ JAVA = UUID(bytes(range(16)))
 
 
 def run_after(seqno: int) -> Batch:
-    """Return the messages that were sent after ``seqno``."""
+    """Return a list that gets the messages sent after ``seqno``."""
     return Batch(None, (b"x",) * 3, {}, A, number=seqno + 1)
 
 
 def runs_after(seqno: int) -> tuple[Batch, ...]:
-    """Return the messages after ``seqno`` of twelve: 1 to 3, 4 to 6, 7 to 12."""
+    """Return the messages after ``seqno`` of twelve, in runs 1 to 3, 4 to 6, 7 to 12."""
     runs = [Batch(None, (b"x",) * n, {}, A, number=first) for first, n in ((1, 3), (4, 3), (7, 6))]
     left = [(run, max(0, seqno + 1 - run.number)) for run in runs]
     return tuple(r.slice(n, len(r.payloads)) for r, n in left if n < len(r.payloads))
@@ -206,7 +206,7 @@ def test_a_merge_with_strangers_excludes_nobody() -> None:
 
 
 def test_fewer_than_half_that_go_on_are_not_the_group() -> None:
-    """C hears no member, and has a view of its own: the rest is the group."""
+    """C hears no member, and has a view of its own: the other members are the group."""
     fake = excluded(B, A, C, by=C, out=view(6, C))
     assert fake.take_up_events() == [] and rounds(fake) == []
     fake = excluded(B, A, out=view(6, B))

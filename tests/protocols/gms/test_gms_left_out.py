@@ -79,7 +79,7 @@ def test_a_member_that_was_excluded_makes_no_view_while_the_others_may_be_alive(
 def test_a_member_that_was_excluded_makes_no_view_with_java_members_that_may_have_gone_on(
     net: Any,
 ) -> None:
-    """Java members cannot be asked which view they have."""
+    """Java members cannot be asked for their view."""
     a, b, c = net.group("ABC")
     plain = UUID(c.address[:12] + bytes(4))
     a.gms.group.view = View(a.gms.view.view_id, (a.address, b.address, plain))
@@ -99,7 +99,7 @@ def test_a_member_that_was_excluded_makes_no_view_with_java_members_that_may_hav
 def test_a_member_that_was_excluded_goes_on_with_members_that_did_not_go(
     net: Any, paused: bool
 ) -> None:
-    """C went on with D, which did not hear of it, and died (all 4695). D may be slow to answer."""
+    """C went on with D, which did not learn of that, and died (all 4695). D may be slow to answer."""
     a, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: src is c and dest is d
     net.suspect("C", "A", "B")

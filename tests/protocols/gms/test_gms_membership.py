@@ -93,7 +93,7 @@ def test_a_joiner_asks_the_coordinator_and_installs_its_view() -> None:
 
 
 def test_a_member_that_has_joined_remembers_no_coordinator_it_had_asked(net: Any) -> None:
-    """The asked coordinator has gone since (membership 1..40)."""
+    """The asked coordinator has left since (membership 1..40)."""
     net.group("AB")
     net.lose = lambda src, dest, batch: src.name == "C" and dest.name == "A"
     c = net.connect("C")
@@ -115,7 +115,7 @@ def test_with_state_the_request_says_so() -> None:
 
 
 def test_looking_quickly_for_others_that_join_uses_up_no_attempts() -> None:
-    """A is to make the group, but its own discovery takes its time."""
+    """A should make the group, but its own discovery takes long."""
     fake = FakeStack(GMS(join_timeout=1.0, max_join_attempts=3, give_up="fail"), address=C)
     fake.event_down(Connect("test"))
     fake.event_up(READY)
@@ -240,7 +240,7 @@ def test_messages_before_the_first_view_are_bounded() -> None:
 
 
 def test_joiners_that_wait_are_bounded() -> None:
-    """The rest asks again."""
+    """The other members ask again."""
     fake = joined(A, max_waiting=1)
     for member in (B, C, B):
         fake.up(message(member, GmsType.JOIN_REQ, member=member))
@@ -305,7 +305,7 @@ def test_a_member_that_is_a_member_already_gets_the_view_again(net: Any) -> None
     assert a.view == b.view == ("A", "B")
 
 
-# --- what the coordinator sends
+# --- messages of the coordinator
 
 
 def test_the_first_view_is_full_and_the_next_ones_tell_the_difference(net: Any) -> None:
@@ -377,7 +377,7 @@ def test_joins_wait_for_acknowledgements_but_not_for_ever(net: Any) -> None:
     assert net.nodes["A"].gms.view_acks_missing >= 1
 
 
-# --- hostile or late
+# --- hostile or late messages
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xff" * 7, bytes(40), b"\x00\x11" + bytes(30)])

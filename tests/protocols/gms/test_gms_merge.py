@@ -90,7 +90,7 @@ def test_the_view_goes_to_each_subgroup_with_its_digest(net: Any) -> None:
 
 
 def test_the_base_of_delta_views_goes_with_its_view(net: Any) -> None:
-    """A made the merge view, C sent it to its side, and A has gone since (membership 4062)."""
+    """A made the merge view, C sent it to its side, and A has left since (membership 4062)."""
     net.group("ABCD")
     split(net, "AB", "CD")
     heal(net)
@@ -130,7 +130,7 @@ def test_the_leader_is_the_lowest_coordinator(net: Any) -> None:
 
 
 def test_members_that_others_went_on_without_come_back(net: Any) -> None:
-    """A was taken for dead, wrongly: it still has the old view, and B a newer one."""
+    """A was wrongly suspected: it still has the old view, and B has a newer one."""
     a, b, c = net.group("ABC")
     net.suspect("B", "A")
     net.suspect("C", "A")
@@ -155,7 +155,7 @@ def test_a_stale_member_that_is_no_coordinator_comes_back(net: Any) -> None:
 
 
 def test_a_member_that_has_come_after_the_others_by_itself_is_not_merged(net: Any) -> None:
-    """C got A's view while the merge went on, and both answered with it. C is no second subgroup then; as one, it would
+    """C got A's view during the merge, and both answered with it. C is not a second subgroup then; as one, it would
     lose messages (merge 21318)."""
     a, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: dest is c and net.is_view(batch)
@@ -180,8 +180,8 @@ def test_a_member_that_has_come_after_the_others_by_itself_is_not_merged(net: An
 def test_a_view_that_a_merge_went_before_is_not_taken(
     net: Any, number: int, departed: str, taken: bool
 ) -> None:
-    """C had gone from B's view, and comes back in one of A's: A has been merged with C meanwhile, and B
-    does not know from which number C's messages go on (merge 24273)."""
+    """C had left B's view, and comes back in one of A's: A has merged with C meanwhile, and B does not
+    know at which number C's messages go on (merge 24273)."""
     a, b, c = net.group("ABC")
     c.dead = True
     net.suspect("A", "C")
@@ -280,7 +280,7 @@ def test_only_the_leader_of_a_merge_can_cancel_it(net: Any) -> None:
     a, b, c, _d = net.group("ABCD")
     split(net, "AB", "CD")
     heal(net)
-    net.lose = lambda src, dest, batch: src is c  # it takes part, and is not heard
+    net.lose = lambda src, dest, batch: src is c  # it takes part, but is not heard
     net.merge("A", "C")
     net.run(0.1)
     for source, busy in ((b, True), (a, False)):
@@ -398,7 +398,7 @@ def test_a_member_that_is_busy_with_another_merge_does_not_answer(net: Any) -> N
     split(net, "A", "B", "C")
     heal(net)
     net.lose = lambda src, dest, batch: {src.name, dest.name} == {"A", "C"}
-    net.merge("B", "C")  # does not know of A
+    net.merge("B", "C")  # it does not know A
     net.merge("A", "B")
     net.run(2.5)
     assert nodes[1].gms.view == nodes[2].gms.view
@@ -422,7 +422,7 @@ def test_view_ids_only_grow(net: Any) -> None:
         assert node.view == tuple("ABCD")
 
 
-# --- who takes part
+# --- participants
 
 
 def view(number: int, *members: Any) -> View:
@@ -443,7 +443,7 @@ def test_a_stale_member_is_a_group_of_its_own() -> None:
 
 
 def passed_over(net: Any, follows: str) -> list[Any]:
-    """A is dead. By its last view C is to replace it, but C did not get that view and waits for B, which got it.
+    """A is dead. Its last view would have made C replace A, but C did not get that view and waits for B, which got it.
     ``follows``: the coordinator in C's view."""
     a, b, c, d = net.group("ABCD")
     first = [b] if follows == "B" else [a, b]
@@ -466,7 +466,7 @@ def passed_over(net: Any, follows: str) -> list[Any]:
 def test_a_group_whose_next_coordinator_never_had_its_view_comes_together(
     net: Any, follows: str
 ) -> None:
-    """Two groups, each of which waits for a member of the other one (all 3180, 3786)."""
+    """Two groups wait for each other: each has a member whose coordinator is in the other one (all 3180, 3786)."""
     b, c, d = nodes = passed_over(net, follows)
     net.merge("B", "C", "D")
     net.run(0.1)
@@ -496,7 +496,7 @@ def test_a_lone_member_beside_a_group_with_a_coordinator_comes_together_with_it(
 def test_a_member_that_waits_for_a_silent_coordinator_that_may_come_back_makes_no_view(
     net: Any,
 ) -> None:
-    """B has heard only C, whose coordinator A may just be slow."""
+    """B has received messages only from C, whose coordinator A may just be slow."""
     a, b, c = net.group("ABC")
     now, older = b.gms.view, View(ViewId(a.address, 1), (a.address, c.address))
     b.fake.event_up(MergeViews({b.address: now, c.address: older}))
@@ -508,7 +508,8 @@ def test_a_member_that_waits_for_a_silent_coordinator_that_may_come_back_makes_n
 def test_a_member_that_waits_for_a_coordinator_that_hears_nothing_makes_a_view_of_its_own(
     net: Any, silent: str
 ) -> None:
-    """A announces another view for long and answers nobody (all 6891). C is not to make B's next."""
+    """A announces another view for a long time and answers no member (all 6891). C must not put B into its
+    next view."""
     _, b, _, _ = net.group("ABCD")
     b.fake.event_up(MergeViews({b.address: b.gms.view}, (net.nodes[silent].address,)))
     net.run(0.1)
@@ -525,7 +526,7 @@ def test_a_coordinator_that_finds_nobody_to_merge_with_makes_no_view(net: Any) -
 
 
 def test_members_whose_coordinator_said_nothing_are_left_to_it() -> None:
-    """D's and B's coordinators were not heard: taking part alone would tear their groups apart."""
+    """Coordinators of D and B were not heard: taking part alone would split their groups."""
     views: dict[Address, Any] = {A: view(6, A), B: view(5, C, B), D: view(4, E, D)}
     assert participants_of(views) == {A: (A,)}
 
@@ -565,7 +566,7 @@ def test_a_merge_view_is_taken_only_from_the_view_it_continues(net: Any) -> None
 def test_a_merge_view_may_list_an_older_view_of_ours_beside_the_one_we_have(
     net: Any, theirs_first: bool
 ) -> None:
-    """Java's leader was paused, lists the view it still had and ours, in any order."""
+    """Java's leader was paused; it lists its old view and ours, in any order."""
     a, b, c = net.group("ABC")
     mine = b.gms.view
     theirs = View(ViewId(c.address, mine.id - 1), (c.address, b.address))

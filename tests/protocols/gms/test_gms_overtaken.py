@@ -25,7 +25,7 @@ from jgroups_py.wire.primitives import decode_whole
 
 @pytest.mark.parametrize("thawed", [False, True])
 def test_a_view_that_is_older_than_that_of_a_round_does_not_end_it(net: Any, thawed: bool) -> None:
-    """C is asked about D before it has the view with E; the goals must contain the messages that it hands out then (all
+    """C is asked about D before it has the view with E; the goals must contain the messages that it delivers then (all
     6989)."""
     a, b, c, d = net.group("ABCD")
     e = net.add("E", agree_timeout=100.0)
@@ -55,8 +55,8 @@ def test_a_view_that_is_older_than_that_of_a_round_does_not_end_it(net: Any, tha
 
 @pytest.mark.parametrize("returns", [False, True])
 def test_a_view_of_the_round_before_it_does_not_end_ones_own(net: Any, returns: bool) -> None:
-    """B has done what A's round agreed on. By now it fetches more messages of A in a round of its own: A's view, which
-    C has, is among them (merge 9062). If A turns out to be alive, the view is taken."""
+    """B has carried out the goals of A's round. By now it fetches further messages from A in a round of its own: A's
+    view, which C has, is among them (merge 9062). If A turns out to be alive, B installs the view."""
     a, b, c, d = net.group("ABCD")
     d.dead = True
     net.lose = lambda src, dest, batch: dest is b and net.is_view(batch)
@@ -87,7 +87,7 @@ def test_a_view_of_the_round_before_it_does_not_end_ones_own(net: Any, returns: 
 def test_a_member_that_has_gone_on_in_a_round_of_its_own_does_not_take_the_view_before_it(
     net: Any, further: str | None
 ) -> None:
-    """B has reported to A's round. In a round of its own it hands out messages that A, or C, sent in A's view; then A
+    """B has reported to A's round. In a round of its own it delivers messages that A or C sent in A's view; then A
     turns out to be alive (merge 21556, 22904)."""
     a, b, c, d = net.group("ABCD")
     net.delivered("A", A=2, B=2, C=2)
@@ -154,7 +154,7 @@ def test_a_view_that_overtakes_the_decision_waits_for_it(net: Any) -> None:
     )
     late = Batch.of(c.address, AGREE_ID, header, payload=payload)
     late.src = src.address
-    a.delivered[d.address] = 7  # A still keeps what is not stable
+    a.delivered[d.address] = 7  # A still keeps messages that are not stable
     c.fake.up(late)
     net.run(0.1)
     assert c.view == ("A", "B", "C", "D"), "other goals may come until the view is handed over"
@@ -179,7 +179,7 @@ def test_a_merge_ends_the_wait_of_a_member_that_was_left_behind(net: Any) -> Non
 
 
 def test_a_decision_for_others_does_not_count(net: Any) -> None:
-    """The decision was that D goes; the view is without C and D."""
+    """The decision was that D leaves; the view is without C and D."""
     a, b, c, d = net.group("ABCD")
     b.gms.agreement._follows = (a.address, 1)
     b.gms.agreement._decided = 9, (a.address, b.address, c.address)
@@ -197,8 +197,8 @@ def test_a_decision_for_others_does_not_count(net: Any) -> None:
 
 @pytest.mark.parametrize("silent", [True, False])
 def test_a_coordinator_that_has_gone_on_meanwhile_decides_anew(net: Any, silent: bool) -> None:
-    """A round of B, which it has given up on, has taken A further (merge 27153): while A waits for the
-    silent C to report, or for C to fetch."""
+    """A round of B that was given up has taken A further (merge 27153), while A waits for the silent C
+    to report, or for C to fetch."""
     a, b, c, d = net.group("ABCD")
     b.dead = d.dead = True
     net.delivered("B", A=5, C=5 if silent else 4)
@@ -224,7 +224,7 @@ def test_a_coordinator_that_has_gone_on_meanwhile_decides_anew(net: Any, silent:
 
 
 def test_notes_about_members_that_departed_before_hold_nobody_up(net: Any) -> None:
-    """C has more messages of such a member than A, and no member can fetch them any more (merge 28608)."""
+    """C has more messages from a departed member than A, and no member can fetch them any more (merge 28608)."""
     a, b, c, d, e = net.group("ABCDE")
     e.dead = True
     net.suspect("A", "E")
@@ -242,7 +242,7 @@ def is_decision(batch: Batch) -> bool:
 
 
 def test_goals_that_were_given_up_do_not_let_the_view_in(net: Any) -> None:
-    """A could not fetch messages that D had reported; B, which comes late, has them (merge 25628)."""
+    """A could not fetch messages that D had reported; B, whose report comes late, has them (merge 25628)."""
     a, b, c, _d = net.group("ABCD")
     net.delivered("D", A=5, B=7, C=5, D=7)
     cannot_fetch(net, a, c)
@@ -281,7 +281,7 @@ def test_a_member_that_turns_out_alive_in_the_round_is_listened_to_again(net: An
 def test_a_member_that_was_asked_in_a_round_that_was_replaced_hears_that_all_are_given_up(
     net: Any,
 ) -> None:
-    """C reported, then C itself counted as departed, then no member did (merge 20735)."""
+    """C reported; then C itself counted as departed, and then no member did (merge 20735)."""
     a, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: src is b or src is d
     net.suspect("A", "D")
@@ -377,7 +377,7 @@ def test_a_late_freeze_does_not_freeze_later_joiners(net: Any) -> None:
 
 
 def freeze_to(net: Any, member: str, index: int) -> Batch:
-    """Return a FREEZE that was sent to a member before, as it would come now."""
+    """Return an old FREEZE for a member, as it would arrive now."""
     batch: Batch = [
         batch
         for _, dest, batch in net.sent

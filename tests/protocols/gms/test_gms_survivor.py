@@ -1,4 +1,4 @@
-"""The agreement as a survivor sees it, without a GMS: its messages, and its steps for the protocol."""
+"""The agreement from a survivor's side, without a GMS: its messages, and its steps for the protocol."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ D: Address = make_address(4)
 
 
 class Recorder(GmsOut):
-    """Records the output of the agreement. ``known``: sender -> how far it was delivered."""
+    """Records the output of the agreement. ``known``: sender -> its last delivered number."""
 
     def __init__(self) -> None:
         self.known = {A: 1, B: 1, C: 1, D: 1}
@@ -60,7 +60,7 @@ class Recorder(GmsOut):
 
 
 class Survivor:
-    """C in the view A, B, C, D. ``timers`` run only if a test looks at them."""
+    """C in the view A, B, C, D. Tests decide whether ``timers`` run."""
 
     def __init__(self) -> None:
         machine = Machine("C", random=random.Random(1))
@@ -83,7 +83,7 @@ class Survivor:
         return self.take(src, RoundKind.DECIDED, number, encode_goals(6, (A, B, C), told))
 
     def puts_off(self, src: Address) -> bool:
-        """Let the view without D come from ``src``, and return whether it has to wait."""
+        """Deliver the view without D from ``src``, and return whether it has to wait."""
         return self.agreement.puts_off(src, View(ViewId(src, 6), (A, B, C)), None)
 
 

@@ -1,4 +1,4 @@
-"""With prove_joiners a coordinator lets a joiner in after its answer."""
+"""With prove_joiners a coordinator admits a joiner after its answer."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ def test_a_seqno_beyond_the_window_is_dropped() -> None:
 
 
 def test_own_messages_that_overtake_each_other_on_their_way_back_are_never_dropped() -> None:
-    """Nobody would be asked for them (all 20228: a run out of band, longer than the window)."""
+    """Otherwise no member would be asked for them (all 20228: an out-of-band run that is longer than the window)."""
     stack = joined(max_window=10)
     stack.down(Batch(None, [b"%d" % n for n in range(1, 3)], {}))
     stack.down(Batch(None, [b"%d" % n for n in range(3, 21)], {}))

@@ -43,7 +43,7 @@ from jgroups_py.wire.headers import NakAckHeader2, NakAckType
 
 
 def frozen() -> FakeStack:
-    """B is gone; we delivered 1, 2 and hold 5, 6 of it. C is the holder of the rest."""
+    """B departed; we delivered its messages 1 and 2, and hold 5 and 6. C has the other messages."""
     stack = joined(A, B, C)
     stack.up(data(B, 1, 2))
     stack.up(data(B, 5, 6))
@@ -100,7 +100,7 @@ def test_agreed_messages_are_fetched_a_window_at_a_time(departed: bool) -> None:
 
 
 def test_messages_that_a_round_wanted_are_asked_for_though_another_round_begins_at_once() -> None:
-    """A goal told what B has sent; the next FREEZE came in the same step (merge 20091)."""
+    """A goal gave the number of B's messages; the next FREEZE came in the same step (merge 20091)."""
     stack = joined(A, B, C, D)
     stack.event_down(Freeze((D,)))
     stack.machine.enter()
@@ -189,7 +189,7 @@ def test_held_messages_that_are_agreed_on_are_handed_out_before_the_view() -> No
 
 
 def test_own_messages_are_held_like_all_others() -> None:
-    """The application has its own message when the others have it, or after the view."""
+    """The application gets its own message when the others have it, or after the view."""
     stack = frozen()
     for payload in (b"1", b"2"):
         stack.down(Batch(None, [payload], {}))
@@ -206,8 +206,8 @@ def test_own_messages_are_held_like_all_others() -> None:
 
 
 def test_an_agreement_after_the_hold_has_ended_opens_no_frozen_sender() -> None:
-    """We held messages for too long, then the round's goals come after all: no message of B beyond them is handed
-    out."""
+    """We held messages for too long, then the round's goals come after all: no message of B beyond them is
+    delivered."""
     stack = frozen()
     before = delivered(stack, B)[0]
     stack.event_down(Release())
@@ -289,7 +289,7 @@ def test_while_a_state_is_awaited_stable_messages_are_kept_since_it_may_be_older
 def test_out_of_band_messages_that_came_while_all_is_held_are_told_when_their_sender_departs() -> (
     None
 ):
-    """Explored: all 4214. They have been handed out: members that lack them get them from us."""
+    """Explored: all 4214. They have been delivered: members that lack them get them from us."""
     stack = joined(A, B, C, D)
     stack.up(data(B, 1, 3))
     stack.event_down(Freeze((D,)))
@@ -306,7 +306,7 @@ def test_out_of_band_messages_that_came_while_all_is_held_are_told_when_their_se
 
 
 def test_an_older_state_that_comes_in_a_round_has_a_frozen_sender_handed_out_again() -> None:
-    """Explored: state 1462. No more messages of a departing sender are taken; present ones are kept."""
+    """Explored: state 1462. No more messages of a departing sender are accepted; present ones are kept."""
     stack = joined()
     stack.event_down(StateAwaited(True))
     stack.up(data(B, 1, 5))
@@ -326,7 +326,7 @@ def test_an_older_state_that_comes_in_a_round_has_a_frozen_sender_handed_out_aga
 
 
 def test_a_merge_moves_a_frozen_sender() -> None:
-    """The sender has gone on in the other subgroup, where the messages that we lack are forgotten."""
+    """The sender has gone on in the other subgroup, where the messages that we lack have been forgotten."""
     stack = frozen()
     stack.event_down(MergeDigest(digest(b=40)))
     stack.event_down(view_change(2, A, B, C))

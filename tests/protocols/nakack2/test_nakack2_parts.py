@@ -32,7 +32,7 @@ def senders(*members: Any, max_departed: int = 10) -> Senders:
 
 
 def takes(sender: Sender, first: int, last: int) -> None:
-    """A run arrives and is handed out as far as it is in order."""
+    """A run arrives; its messages that are in order are delivered."""
     for low, piece in sender.window.add(first, data(B, first, last)):
         sender.kept.insert(low, piece)
     while sender.window.next() is not None:

@@ -101,7 +101,7 @@ def remembered(stack: FakeStack) -> list[Address]:
 
 
 def departed(after: float) -> FakeStack:
-    """B was at 3 when it left; all have the view without it, ``after`` seconds ago."""
+    """B's number was 3 when it left; all members have had the view without it for ``after`` seconds."""
     stack = joined(A, B, C)
     stack.up(data(B, 1, 3))
     stack.event_down(view_change(2, A, C))
@@ -123,7 +123,7 @@ def test_a_merge_brings_a_departed_sender_back_at_its_number() -> None:
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_a_merge_repeats_no_out_of_band_message_of_a_departed_sender(stable: bool) -> None:
-    """The message was handed out beyond a gap that no member could fill (merge 21640)."""
+    """The message was delivered beyond a gap that no member could fill (merge 21640)."""
     stack = joined(A, B, C)
     stack.up(data(B, 1, 3))
     stack.up(data(B, 5, 6, flags=Flag.OOB))
@@ -248,7 +248,7 @@ def test_a_member_that_departed_long_ago_is_forgotten() -> None:
 
 
 def test_a_member_that_joins_anew_under_its_old_address_begins_anew() -> None:
-    """Addresses can be configured to stay; its numbers begin at 1 all the same."""
+    """Addresses can be configured to stay; the numbers of such a member begin at 1 nevertheless."""
     stack = departed(after=1.0)
     stack.event_down(view_change(5, A, C, B))
     assert delivered(stack, B) == [0] and remembered(stack) == []

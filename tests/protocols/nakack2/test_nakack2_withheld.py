@@ -1,4 +1,4 @@
-"""NAKACK2: the others went on without us; messages sent meanwhile go out with the next view."""
+"""NAKACK2: the others went on without us; messages sent meanwhile leave with the next view."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_applications_multicasts_wait_for_the_next_view() -> None:
     send(stack, 1, b"a")
     stack.event_down(Withhold())
     send(stack, 2, b"b", b"c")
-    stack.down(Batch(None, (b"view",), {}, A))  # GMS's own must go out: merges need them
+    stack.down(Batch(None, (b"view",), {}, A))  # GMS's own messages must leave: merges need them
     send(stack, 4, b"d")
     assert numbered(stack) == [(1, [b"a"]), (2, [b"view"])]
     assert count(stack, "withheld") == 3
@@ -40,8 +40,8 @@ def test_the_applications_multicasts_wait_for_the_next_view() -> None:
 
 
 def test_the_others_begin_after_numbers_from_before() -> None:
-    """None of these messages has come back to ourselves yet; otherwise the others would fetch messages that were named
-    as lost."""
+    """None of these messages has come back to us yet; otherwise the others would fetch messages that were named as
+    lost."""
     stack = joined()
     send(stack, 1, b"a", b"b")
     assert stack.stack.ask(GetDigest((A,))) == Digest({A: (0, 2)})
