@@ -431,7 +431,8 @@ class BucketManager:
         self.port.post(router, Answer(request_id, status, text, []))
 
     def _answer_moved(self, copy: Copy, router: Cep, request_id: tuple[str, int]) -> None:
-        """Let the router look up again, or go by this copy's row if that is newer than its index."""
+        """Tell the router to look up the row again, or give it this copy's row if this row is newer
+        than the router's."""
         self.port.post(router, Answer(request_id, "moved", "", [], copy.row))
 
     def _go_on(self, copy: Copy) -> None:
@@ -592,7 +593,8 @@ class BucketManager:
             self._decide(copy, transfer)
 
     def _on_reserved(self, index: Cep, reserved: Reserved) -> None:
-        """The index is prepared, so now a lock is short. Or the reservation is over: then ask again."""
+        """Lock the bucket, because the index is prepared and the lock is short. If the reservation is
+        over, ask again."""
         asked = self._questions.find(reserved.ask)
         if asked is None:
             if reserved.copies:  # the move was given up

@@ -1,7 +1,7 @@
 """OldRows: rows in a member's store, left from an earlier run, that no member of the group owns.
 
 A row is a value, not ownership (B22): only calls at this member find it, and the node may have been removed while the
-member was away. A report on all nodes must therefore first know that there are no such rows.
+member was away. A report on all nodes must therefore first make sure that there are no such rows.
 
 A row that has had an owner once is checked no more. Its owner may remove the node without notice to members with old
 rows.
