@@ -572,8 +572,8 @@ async def open_export(
     Args:
         cache: one cache (its name is "cache"), or several caches by name.
         token: a secret of at least 16 characters: every client that knows it may read and write everything. Or several
-            tokens with less rights each.
-        token_file: a file with tokens in place of ``token`` (``tokens.py`` has its form), readable for its owner only. It is
+        tokens, each with fewer rights. token_file: a file with tokens in place of ``token`` (``tokens.py`` has its
+        form), readable for its owner only. It is
             read again while the port is open.
         tls: certificates, with which connections are encrypted and clients prove who they are. The files are read again, too.
         host, port: the address to listen at. Port 0 means a free port; see ``ExportPort.address``.

@@ -5,8 +5,8 @@
     first      a Greeting, or an Inquiry (inquiry.py), or Away: the stream ends, for a reason
     others     messages of replicas (messages.py); empty ones say that the sender is alive
 
-The connecting side greets first, the other one answers. Both name their ``run``, a random number. By it two hosts that
-have connected each other notice that, and keep one of both connections.
+The connecting side greets first, the other one answers. Both name their ``run``, a random number. Two hosts that have
+connected to each other notice this by their runs, and keep one of both connections.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Record batches to frames of bulk writes, column by column: nothing is done row by row that Arrow can do.
+"""Record batches to frames of bulk writes, column by column. Arrow does as much of the work as it can, so
+little is done row by row.
 
 A node's data is a msgpack map, name -> value in bytes; the value is msgpack itself. For a text column both encodings
 are bytes before the text, chosen by its length. In other columns each value is encoded first, and the map's bytes are

@@ -55,7 +55,8 @@ class KeyRange(InputPartition):
 
 @dataclass(frozen=True)
 class NumberRange(InputPartition):
-    """Changes of an origin with numbers above ``after``, up to ``to``; of a reader that has read up to ``start``."""
+    """Changes of an origin with numbers above ``after``, up to ``to``; for a reader that has read up to
+    ``start``."""
 
     start: Place
     origin: str

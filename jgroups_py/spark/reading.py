@@ -117,7 +117,8 @@ def spread(pictures: Sequence[KeptPicture], wanted: int | None) -> list[Slice]:
 
 
 class StateReader(DataSourceReader):
-    """Reads one snapshot for each query. One member keeps it; of a cache with buddies each member keeps its part."""
+    """Reads one snapshot for each query. One member keeps it. For a cache with buddies each member keeps its
+    part."""
 
     def __init__(self, options: SparkOptions, schema: Any) -> None:
         self._options = options

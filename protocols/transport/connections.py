@@ -372,7 +372,7 @@ class Connections:
         del self._peers[peer]
         return True
 
-    # --- what happens
+    # --- events
 
     def on_input(self, item: In) -> None:
         """Take an input for one of our connections, or Accepted on a listener of the protocol."""

@@ -224,7 +224,7 @@ class Simulation(Course[Member]):
                 return False
         return True
 
-    # what is logged
+    # log records
 
     def _log(
         self,

@@ -101,7 +101,7 @@ class Joining:
         kept = [(k, s) for k, s in self.snapshots.items() if s.waiting and s.at > oldest]
         self.snapshots = dict(kept[-SNAPSHOTS_MAX:])
 
-    # --- where this member begins
+    # --- first numbers of this member
 
     def join(self, view: ViewKey) -> None:
         """Begin to wait for the digests: this member joined with ``view``."""
