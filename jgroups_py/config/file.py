@@ -40,7 +40,7 @@ from jgroups_py.config.model import (
 from jgroups_py.errors import ConfigError
 
 MAX_FILE_BYTES: Final = 1 << 20  # the largest known stack file has 2 KB
-MAX_INCLUDES: Final = 100  # files that include two files at each level double their number with each level
+MAX_INCLUDES: Final = 100  # two includes in each file double them with each level
 
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 
