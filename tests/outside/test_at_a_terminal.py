@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Person:
