@@ -62,8 +62,8 @@ class OldRows:
             many = f"{FOUND_MAX} or more" if len(found) >= FOUND_MAX else len(found)
             raise CacheRefused(
                 f"this member's store has rows of {many} nodes that nobody owns, {min(found)} among them, from before"
-                " it was opened; whether they were removed since nobody knows. Here put_node(path, {}) makes one a node"
-                " of this member's, remove_node(path) deletes it; with purgeOnStartup there are none"
+                " it was opened; it is unknown whether they were removed since. At this member put_node(path, {}) takes"
+                " a node over, and remove_node(path) deletes it; with purgeOnStartup there are none"
             )
         self._none.update(wanted)
 

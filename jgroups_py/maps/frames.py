@@ -31,14 +31,14 @@ ALIVE: Final = b"\0\0\0\0"
 """The empty frame."""
 
 TCP_CAUSES: Final[Mapping[str, str]] = {
-    "not_a_map": "what came is no stream of a map",
+    "not_a_map": "the bytes are no stream of a map",
     "other_version": "the stream is of another version",
     "too_long": "a frame is longer than allowed",
     "bad_greeting": "the first frame is no greeting",
-    "unknown_map": "the map that was asked for is not here",
+    "unknown_map": "the requested map is not here",
     "late": "the greeting did not come in time",
     "inquiries": "others compare maps at this port already",
-    "bad_inquiry": "what was asked is no question",
+    "bad_inquiry": "the request is no question",
     "crowded": "too many others had not greeted yet",
     "no_descriptors": "this process has few descriptors left",
     "silent": "nothing came for silence_timeout",

@@ -237,7 +237,7 @@ def _place(text: str) -> Place:
         return msgspec.json.decode(text, type=Place)
     except msgspec.MsgspecError as error:
         raise ConfigError(
-            f'option startingoffset is "earliest", "latest" or what map_place gives: {error}'
+            f'option startingoffset is "earliest", "latest" or the result of map_place: {error}'
         ) from None
 
 
