@@ -27,7 +27,7 @@ Rows = tuple[int, tuple[int, ...], bytes]
 
 
 def nodes_of_columns(columns: dict[str, Any], rows: int) -> Any:
-    """Return each row's data, of a column for each attribute. Null: there is no such attribute."""
+    """Return each row's data. Each attribute has a column. Null: there is no such attribute."""
     if not columns:
         return pa.array([EMPTY_NODE] * rows, pa.binary())
     count, parts = None, []
@@ -40,7 +40,7 @@ def nodes_of_columns(columns: dict[str, Any], rows: int) -> Any:
 
 
 def nodes_of_texts(column: Any) -> Any:
-    """Return each row's data, of maps of JSON texts by name."""
+    """Return each row's data. The column has maps of JSON texts by name."""
     return pa.array([_from_texts(row) for row in column.to_pylist()], pa.binary())
 
 

@@ -80,7 +80,8 @@ def slices(count: int, parts: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A snapshot as one picture, or as one of each member's part, with its place in the change log."""
+    """A snapshot with its place in the change log. It is one picture, or one picture of each member's
+    part."""
 
     pictures: tuple[KeptPicture, ...]
     offset: Offset

@@ -59,8 +59,8 @@ def leftovers(
 
 
 def _kept_for_a_site(here: Iterable[Member]) -> set[Address]:
-    """Return the origins of a site that has never met another one: the first site that comes gets their messages or the
-    gaps."""
+    """Return the origins of a site that has never met another site. It keeps them, because the first site that comes
+    gets their messages or gaps."""
     relays = [p for m in here for p in m.stack.protocols if isinstance(p, RELAY)]
     waiting = [r for r in relays if r.is_relaying and not r.state.sites]
     return {UUID(origin) for r in waiting for origin in r.state.delivered}
