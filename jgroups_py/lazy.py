@@ -16,8 +16,8 @@ def on_first_use(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package. ``places``: its modules, each with the names that are imported from it.
 
-    A type checker is to see the true imports instead, under ``TYPE_CHECKING``, and not these functions: it takes any name for
-    right in a module that has ``__getattr__``.
+    A type checker is to see the true imports instead, under ``TYPE_CHECKING``, and not these functions: it accepts any name
+    in a module that has ``__getattr__``.
     """
     module_of = {name: module for module, names in places.items() for name in names.split()}
     loaded = vars(sys.modules[package])

@@ -36,8 +36,8 @@ def checked_timeout(timeout: float | None) -> float:
 
 class OpenBlock(Generic[T]):
     """``opener`` makes the context manager, in the loop. ``closed`` makes the error that calls raise after the end.
-    ``inside`` is the block around this one, which closes this one first. ``told`` is called in the loop after the
-    block was opened, and after it has ended."""
+    ``inside`` is the block around this one. It closes this block before itself. ``told`` is called in the
+    loop after the block was opened, and after it has ended."""
 
     def __init__(
         self,

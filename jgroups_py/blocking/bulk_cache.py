@@ -1,4 +1,4 @@
-"""Bulk calls of a cache: many calls that cross between threads once. They run in the loop, on objects of the async API."""
+"""Bulk calls of a cache. Many calls cross between threads at once. They run in the loop, on objects of the async API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Bulk calls and bulk reading of a channel: what crosses between threads once. They run in the loop, on objects of the async API."""
+"""Bulk calls and bulk reading of a channel. Many items cross between threads at once. They run in the loop,
+on objects of the async API."""
 
 from __future__ import annotations
 

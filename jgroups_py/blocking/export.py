@@ -28,9 +28,10 @@ def open_export(
     allow_remote: bool = False,
     timeout: float | None = None,
 ) -> ExportPort:
-    """Open an export port until it or its cache is closed (if there are several caches, the first one). Arguments and
-    errors are those of ``jgroups_py.export.open_export``. A port of this process that is open at the same ``host`` and
-    ``port`` is closed first, with a warning, so that a notebook's cell can be run again."""
+    """Open an export port. It closes with its cache. If there are several caches, it closes with the first
+    one in the mapping. Arguments and errors are those of ``jgroups_py.export.open_export``. A port of this
+    process that is open at the same ``host`` and ``port`` is closed first, with a warning, so that a
+    notebook's cell can be run again."""
     before = _open.get((host, port)) if port else None
     if before is not None and not before.closed:
         warnings.warn(

@@ -46,7 +46,8 @@ class Loop:
 
     @property
     def is_here(self) -> bool:
-        """Return whether this is the loop's own thread. (When that has ended, another thread may have its number.)"""
+        """Return whether this is the loop's own thread. (After the end of that thread another thread may get
+        its number.)"""
         return threading.get_ident() == self._thread.ident and not self._over
 
     def post(self, function: Callable[[], None]) -> None:
@@ -123,7 +124,8 @@ def _close_all() -> None:
 
 
 def _forget() -> None:
-    """Forget the loop in a forked child, which has neither its thread nor the one that held the lock."""
+    """Forget the loop in a forked child. A fork copies neither the loop's thread nor the thread that
+    held the lock."""
     global _current, _lock
     _current = None
     _lock = threading.Lock()

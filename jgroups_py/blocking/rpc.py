@@ -46,7 +46,7 @@ def open_rpc(
     Args:
         workers: threads in which methods run that are not async. They run side by side, in no order, and may block and
             call. With 0 they run in the loop's thread, as in the async API: faster and in order, but they must neither
-            block nor use this API, which refuses them then.
+            block nor use this API. The API refuses such calls.
         codec, limits, in_order: as ``jgroups_py.open_rpc``.
 
     Raises:

@@ -36,7 +36,8 @@ class Census:
         self._questions: dict[int, Question] = {}
 
     def ask(self, counted: Counted, *, buckets: bool = False, timeout: float = 3.0) -> None:
-        """Ask all members. Those that stay silent for ``timeout`` seconds are told to ``counted``."""
+        """Ask all members. ``counted`` gets their answers, and the members that were silent for
+        ``timeout`` seconds."""
         if len(self._questions) >= QUESTIONS_MAX:
             self.counts["questions_full"] += 1
             self._end(next(iter(self._questions)))

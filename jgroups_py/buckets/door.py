@@ -53,7 +53,8 @@ class DoorLimits:
 
 
 class EndOfClient(Exception):
-    """Raised to end a connection, for one of the door's causes. An empty cause: the client wished it."""
+    """Raised to end a connection, for one of the door's causes. An empty cause means that the client
+    asked for the end."""
 
     def __init__(self, cause: str = "") -> None:
         self.cause = cause

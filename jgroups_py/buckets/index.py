@@ -6,8 +6,8 @@
 
 A move has its update prepared, so that only a part of "propose" is left for the time of its lock (reservation.py).
 
-A copy that finds a newer proposal while it locks begins from there: the update of a lost initiator is either finished
-or void.
+A copy that finds a newer proposal while it locks builds on that proposal. So the update of a lost initiator is either
+finished or void.
 
 Source: 4.4.4 to 4.4.7, 4.5.2.6. Differs: a majority of the static set must take part; a decision is shown only after all have it.
 """
@@ -345,7 +345,7 @@ class IndexCopy:
             self.port.post(cep, Propose(update.txn, self._for(update, cep, state), manager))
 
     def _can_reserve(self, update: Update, base: IndexState) -> bool:
-        """Is everything decided, and everybody there that the reservation needs?"""
+        """Is everything decided, and is everybody in the view that the reservation needs?"""
         assert update.reservation is not None
         decided = base.version == self.state.version and self._all_have(update, base)
         return decided and update.reservation.parties() <= set(self.port.members)
@@ -396,7 +396,8 @@ class IndexCopy:
         self._recount(update)
 
     def _decide(self, update: Update) -> None:
-        """Decide the update, which all copies in the view have. If they are no quorum, begin it again."""
+        """Decide the update, because all copies in the view have it. If these copies are no quorum, begin
+        the update again."""
         assert update.state is not None
         if self._registered(update.state) < self.settings.quorum:
             self.counts["no_quorum"] += 1
@@ -500,7 +501,8 @@ class IndexCopy:
         return (lambda state: with_row(state, row, self.port.members)), ended
 
     def _tell_reserved(self, update: Update, reservation: Reservation | None) -> None:
-        """All copies keep the state: now the manager locks its bucket and redeems it."""
+        """Tell the manager that all copies keep the state. The manager then locks its bucket and
+        redeems the state."""
         assert reservation is not None
         self.counts["reserved"] += 1
         update.kept = False

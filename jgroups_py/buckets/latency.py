@@ -30,8 +30,8 @@ class Latencies:
         self._counts[kind][step] += 1
 
     def counts(self) -> dict[str, int]:
-        """Return ``reads_in_1000us`` and so on: the number that took longer than the edge before and at most this
-        long."""
+        """Return counts by name, such as ``reads_in_1000us``. Each one counts times above the previous edge, up
+        to this edge."""
         return {
             name: count
             for kind, found in self._counts.items()

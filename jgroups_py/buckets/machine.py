@@ -1,4 +1,5 @@
-"""BucketMachine: the components of one member. Messages, views and times go in; messages come out. No I/O, no clock, no chance of its own.
+"""BucketMachine: the components of one member. Messages, views and times go in; messages come out. It has no
+I/O, no clock and no random numbers.
 
 machine.on_view(members)            machine.receive(member, data)       machine.advance(now)
 machine.take() -> [(member or None for all, bytes)]                     machine.next_due -> time

@@ -353,8 +353,8 @@ class Reserved(msgspec.Struct, frozen=True, tag="rsd", array_like=True, forbid_u
 
 
 class Redeem(msgspec.Struct, frozen=True, tag="rdm", array_like=True, forbid_unknown_fields=True):
-    """Manager to each index copy: the reserved row is a proposal from now on. Not ``wanted``, to the initiator: the move
-    is given up."""
+    """Manager to each index copy: the reserved row is a proposal from now on. If ``wanted`` is false, it goes to the
+    initiator: the move is given up."""
 
     txn: Txn
     wanted: bool

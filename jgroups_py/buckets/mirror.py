@@ -18,7 +18,7 @@ from jgroups_py.buckets.settings import InstanceSettings
 
 
 class IndexMirror:
-    """It has no part in updates and counts for no quorum."""
+    """It takes no part in updates and counts for no quorum."""
 
     def __init__(self, port: Port, settings: InstanceSettings) -> None:
         self.port, self.settings = port, settings

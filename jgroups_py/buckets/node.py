@@ -297,7 +297,7 @@ class BucketNode:
         )
 
     async def _seen(self, row: BucketRow) -> BucketRow:
-        """Wait until this member knows the new row, because the next order builds on it. Wait no longer than until
+        """Wait until this member knows the new row, because the next order builds on it. Give up at the time when
         another index copy would be asked."""
         with trio.move_on_after(self._machine.settings.ask_timeout):
             await self.wait_until(lambda state: state.rows[row.bucket].epoch >= row.epoch)

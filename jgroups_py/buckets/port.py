@@ -1,4 +1,5 @@
-"""Port: a component's access to time, chance, timers and sending. Index: a router's table of buckets."""
+"""Port: a component's access to time, random numbers, timers and sending. Index: a router's table of
+buckets."""
 
 from __future__ import annotations
 

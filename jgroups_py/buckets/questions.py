@@ -6,8 +6,8 @@
 
 All managers ask the first copy, where their questions become one update or wait for each other, while simultaneous updates of several
 copies refuse each other's locks. Another copy would need the same locks, so it is asked only after ``FIRST_ASKED``
-questions. A copy in this process comes last: a process that buckets leave may soon be stopped, and its decision would be known only after its
-loss.
+questions. A copy in this process is asked last: if its buckets leave, this process may soon be stopped, and its decision would be known
+only after its loss.
 """
 
 from __future__ import annotations

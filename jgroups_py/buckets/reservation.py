@@ -6,9 +6,9 @@
     Redeem          manager -> each copy: the kept state is a proposal from now on, and the copy tells the initiator
     unlock          when all copies have told it, as for any update
 
-A reservation that is not redeemed within ``ask_timeout`` is over, and so is one whose parties are not all in the view any more, or that
-holds up a change after a view. Its manager asks without preparation then. Kept states are forgotten with the lock of their
-update; a redeemed one is a proposal as any other, which the next update finds and finishes.
+A reservation ends if it is not redeemed within ``ask_timeout``, if one of its parties leaves the view, or if it holds up a change after
+a view. Then its manager asks without preparation. Kept states are forgotten with the lock of their update; a redeemed one is a proposal
+as any other, which the next update finds and finishes.
 """
 
 from __future__ import annotations

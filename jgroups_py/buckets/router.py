@@ -1,8 +1,8 @@
 """Router: classifies requests, finds their bucket, forwards, repeats; conducts moves.
 
-Source: 4.3.4, 4.4.2, 4.4.3, 4.4.8, 4.5.2.3. Differs: a request that finds the bucket locked waits there; only "moved" makes the router look up again:
-at once if its index or the answer has a newer row, else when the rows change, at the latest after a random time. A read that a slave does not
-answer goes to the master at once.
+Source: 4.3.4, 4.4.2, 4.4.3, 4.4.8, 4.5.2.3. Differs: a request waits at a locked bucket. Only "moved" makes the router look up the bucket
+again. It does so at once if its index or the answer has a newer row, else when the rows change, at the latest after a random time. A read
+that a slave does not answer goes to the master at once.
 """
 
 from __future__ import annotations

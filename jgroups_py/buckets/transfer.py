@@ -7,9 +7,10 @@
     deciding   the index copies were told to take the row
     over       the transfer has ended
 
-The lock lasts from "draining" on: what can be done before it is done before it. With ``lock_first`` the bucket is locked from the
-beginning (the seed's way). Until "deciding" a cancelled transfer ends at once. After that the index decides: the questions to
-move and to roll back have the same condition, so exactly one succeeds.
+The lock lasts from "draining" on. As much work as possible is done before the lock. With ``lock_first`` the
+bucket is locked from the beginning (the seed's way). Until "deciding" a cancelled transfer ends at once.
+After that the index decides: the questions to move and to roll back have the same condition, so exactly one
+succeeds.
 
 Source: 4.4.3, 4.4.8. Differs: the seed locks the bucket while it is copied.
 """

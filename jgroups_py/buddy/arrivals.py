@@ -1,4 +1,4 @@
-"""Across sites, where an event arrives: at the relay, which looks for the owner, and at the owner.
+"""Arriving events of other sites: the relay looks for the owner, and the owner applies them.
 
     relay     gives it to the member that acknowledged the path last; else to the path's home
     there     owned: applied. Not owned: a claim in mode ``create``: the event goes to the owner, and a node that nobody

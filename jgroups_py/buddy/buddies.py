@@ -81,7 +81,7 @@ class Buddies:
 
     @property
     def complete(self) -> bool:
-        """Has every wanted member everything, and nobody else anything?"""
+        """Do all wanted members have complete copies, and no other member any copy?"""
         for holder in self.holders.values():
             if holder.state is not COMPLETE:
                 return False

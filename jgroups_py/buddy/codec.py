@@ -1,7 +1,7 @@
 """Messages as bytes: MessagePack with every field's type checked on the way in.
 
-Values of nodes have the types of MessagePack: None, numbers, text, bytes, lists, maps. A user that wants more turns it
-into bytes first.
+Values of nodes have the types of MessagePack: None, numbers, text, bytes, lists, maps. Users turn values of other
+types into bytes first.
 """
 
 from __future__ import annotations

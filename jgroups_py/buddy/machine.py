@@ -1,4 +1,5 @@
-"""One member of a cluster with buddy replication, as a machine: no task, no clock, no chance inside.
+"""One member of a cluster with buddy replication, as a machine without tasks, clock and random
+numbers.
 
 In: ``install`` (a view), ``receive`` (a message of a member), ``submit`` and ``cancel`` (local calls),
 ``push`` (there is room to send more state), ``advance`` (time). Out: ``take`` returns messages to send, completed

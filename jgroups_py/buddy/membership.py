@@ -126,7 +126,7 @@ class Membership:
         self.unmerged = False
 
     def is_leaving(self, member: Address, ready: bool) -> bool:
-        """Note that ``member`` leaves. True: that is news."""
+        """Note that ``member`` leaves. True: this was not known yet."""
         known = member in self.leaving
         self.leaving[member] = ready
         return not known

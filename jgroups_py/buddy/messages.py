@@ -219,7 +219,8 @@ class Settle(Message, frozen=True):
     safe: tuple[Address, ...] = ()
     """Dead owners whose orphaned backups may go. Their nodes are adopted, and the adopter's holders have them."""
     unconfirmed: tuple[tuple[Path, Epoch, Address], ...] = ()
-    """By path, the new owner that does not know yet that the former one has let go."""
+    """By path, a new owner. It does not know yet that the former owner and its holders have dropped
+    the node."""
     unmerged: bool = False
     winners: tuple[Winner, ...] = ()
     discarded: tuple[Discarded, ...] = ()

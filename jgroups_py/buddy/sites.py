@@ -1,6 +1,6 @@
 """Across sites, the relay's side: links, the facts that all members of this site share, and walks.
 
-A *walk* is something that concerns all nodes of a site. It asks all members in the order of claims (``Survey``).
+A *walk* is a task that covers all nodes of a site. It asks all members in the order of claims (``Survey``).
 
     bootstrap    mark every node as unsent; then poll until every marked node is acknowledged
     reconcile    send sums by bucket; the other site returns its nodes of the buckets that differ;
@@ -248,8 +248,8 @@ class Sites:
         self._tell()
 
     def _overflows(self, site: str) -> None:
-        """Members drop removals for a site. A reconciliation that is under way may have passed them: it begins anew,
-        and looks at members after they have dropped these."""
+        """Note that members drop removals for a site. A reconciliation under way may have surveyed these members
+        already. It begins anew, so that it surveys them after the drop."""
         self._known.out_of_sync[site] = None
         self._tell()
         walk = Walk(site, "reconcile")

@@ -43,14 +43,13 @@ class Stamp(NamedTuple):
 class OwnedNode(msgspec.Struct, frozen=True, array_like=True):
     """A node as its owner and the owner's holders keep it.
 
-    ``giver``: the former owner, until it, or the member that has its nodes now, has confirmed that the node is gone there.
-    ``to``: the member that was granted the node, and its epoch. The node is not ours to write any more. It is never
-    replicated.
-    ``unsent``: (site, number) of the event that each site has still to be sent.
-    ``lineage``: the last stamp of each earlier ownership that wrote, the newest ``LINEAGE_MAX`` of them.
-    ``came``: the site that the value came from. Empty: it was written here.
-    ``passive``: at the owner, the value is not in memory (None) but in a store. In the log, holders have the value already.
-    A node is neither pushed nor granted without its value.
+    ``giver``: the former owner. It stays here until it confirms that it and its holders have dropped the
+    node, or until the member that has its nodes now confirms this. ``to``: the member that was granted the
+    node, and its epoch. The node is not ours to write any more. It is never replicated. ``unsent``: (site,
+    number) of each event that is still to be sent to a site. ``lineage``: the last stamp of each earlier
+    ownership that wrote, the newest ``LINEAGE_MAX`` of them. ``came``: the site that the value came from.
+    Empty: it was written here. ``passive``: at the owner, the value is not in memory (None) but in a store.
+    In the log, holders have the value already. A node is neither pushed nor granted without its value.
     """
 
     value: Any

@@ -41,7 +41,8 @@ class MergeVerdict:
             return replace(node, epoch=winner.epoch, giver=self.giver(node))
         epoch, party = self.party(path)
         if epoch > node.epoch:
-            # This member has the newer copy from another group; or somebody else has it, and this one is a spare.
+            # Either this member has the newer copy from another group, or another member has it and this copy
+            # is a spare.
             return None if party == self._me else replace(node, to=(party, epoch))
         epoch = next_epoch(node.epoch, self._number)
         return replace(node, epoch=epoch, giver=self.giver(node))

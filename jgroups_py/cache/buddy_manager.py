@@ -175,7 +175,7 @@ class BuddyManager:
             parts.append(f"{machine.ownership.moving} nodes are moving to another owner")
         if not parts:
             parts.append("nodes of a member that is gone have no owner yet")
-        return f"what {self._channel.name} owns is not protected: {', '.join(parts)}"
+        return f"the nodes of {self._channel.name} are not protected: {', '.join(parts)}"
 
     def backups(self) -> Mapping[str, Mapping[Path, Entry]]:
         """Return the backups kept for other members, by the name of their group."""

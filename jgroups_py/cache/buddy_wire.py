@@ -30,7 +30,7 @@ def payload_of(tag: ViewKey, message: Message) -> bytes:
 
 
 def message_of(payload: object) -> tuple[ViewKey, Message]:
-    """Decode a payload. RemoteProtocolError: ``payload_of`` never writes it."""
+    """Decode a payload. RemoteProtocolError: ``payload_of`` never writes such bytes."""
     if not isinstance(payload, _BYTES) or payload[:1] != KIND:
         raise RemoteProtocolError("not of buddy replication")
     tag, message = decode(bytes(payload[1:]))
@@ -46,7 +46,7 @@ def message_of(payload: object) -> tuple[ViewKey, Message]:
 
 
 def site_message_of(payload: bytes) -> AnySiteMessage:
-    """Decode a post. RemoteProtocolError: no relay of a cache posts it."""
+    """Decode a post. RemoteProtocolError: no relay of a cache posts such bytes."""
     message = decode_site(payload)
     try:
         _check_site(message)

@@ -44,7 +44,7 @@ class Container(ABC):
 
     @abstractmethod
     def load(self, path: Fqn, node: Node) -> None:
-        """Take a node that came back from a store. That is no write."""
+        """Take a node that came back from a store. This is not a write."""
 
     def unload(self, path: Fqn) -> None:
         """Note the end of the call that had ``path`` loaded. Loaded nodes that are not owned may leave memory."""
@@ -55,7 +55,7 @@ class Container(ABC):
 
     @abstractmethod
     def discard(self, path: Fqn) -> bool:
-        """Free the memory of a node (eviction). That is no removal.
+        """Free the memory of a node (eviction). This is not a removal.
 
         False: this container must keep it.
         """

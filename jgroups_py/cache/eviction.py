@@ -46,7 +46,7 @@ def refuse_backups(path: Fqn) -> None:
     """Raise CacheRefused for ``/_buddy_backup_`` and paths below it."""
     if path.is_within(BACKUP_ROOT):
         raise CacheRefused(
-            f"{path} cannot be evicted: {BACKUP_ROOT} holds what this member keeps for others"
+            f"{path} cannot be evicted: {BACKUP_ROOT} holds backups for other members"
         )
 
 

@@ -5,8 +5,9 @@ Every member first compares its ``depends``, with the same verdict: a batch that
 fails at its origin. A synchronous call returns when every member of the view has applied the batch, an asynchronous one
 when this member has.
 
-A joiner begins with the state of a member. When groups merge, all members take the tree of the largest one, of the
-first among equals. Other values are counted and listed (``TreeCache.discarded``).
+A joiner begins with the state of a member. When groups merge, all members take the tree of the largest group.
+Among groups of equal size they take that of the first. Other values are counted and listed
+(``TreeCache.discarded``).
 
 Differs from JBoss Cache: one order instead of two-phase locking across members; that cannot
          deadlock, and costs one message more for members that are not coordinator.

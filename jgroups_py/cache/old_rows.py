@@ -1,7 +1,7 @@
 """OldRows: rows in a member's store, left from an earlier run, that no member of the group owns.
 
 A row is a value, not ownership (B22): only calls at this member find it, and the node may have been removed while the
-member was away. A report on all nodes must therefore first know that there are no such rows.
+member was away. A report on all nodes must therefore first make sure that there are no such rows.
 
 A row that has had an owner once is checked no more. Its owner may remove the node without notice to members with old
 rows.
@@ -62,8 +62,8 @@ class OldRows:
             many = f"{FOUND_MAX} or more" if len(found) >= FOUND_MAX else len(found)
             raise CacheRefused(
                 f"this member's store has rows of {many} nodes that nobody owns, {min(found)} among them, from before"
-                " it was opened; whether they were removed since nobody knows. Here put_node(path, {}) makes one a node"
-                " of this member's, remove_node(path) deletes it; with purgeOnStartup there are none"
+                " it was opened; it is unknown whether they were removed since. At this member put_node(path, {}) takes"
+                " a node over, and remove_node(path) deletes it; with purgeOnStartup there are none"
             )
         self._none.update(wanted)
 

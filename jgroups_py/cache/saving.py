@@ -63,7 +63,7 @@ class Keeper:
         self._unsaved: set[Fqn] = set()  # in memory, newer than the store
         self._ghosts: dict[Fqn, None] = {}  # rows of nodes that were removed
         self._late: dict[Fqn, None] = {}  # unsaved because the store failed
-        self._writing: list[dict[Fqn, None]] = []  # what moved, for each ``after`` under way
+        self._writing: list[dict[Fqn, None]] = []  # moved paths, by running ``after``
         self.failing = False
         self._log_limit = LogLimit(trio.current_time)
         self.failures = 0

@@ -1,8 +1,8 @@
 """AloneWatch: a member that stays alone logs its knowledge of others once.
 
-Two members that do not meet, because of another port, cluster name, version or interface, look like two
-members that work. The log line is a hint, not a proof: it names received traffic and listeners on this machine. A
-member that was once in a group with others is not watched: failure detection logs their end.
+Two members that do not meet, because of another port, cluster name, version or interface, look as if both worked.
+The log line is a hint, not a proof: it names received traffic and listeners on this machine. A member that was
+once in a group with others is not watched: failure detection logs their end.
 """
 
 from __future__ import annotations

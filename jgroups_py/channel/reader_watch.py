@@ -4,9 +4,9 @@ Senders in the whole group wait for the slowest reader. That is flow control. Bu
 would stop them for good. So this member logs a line, and after ``ChannelLimits.hold_senders_max`` seconds it
 leaves, and the others go on.
 
-Time counts only while a sender waits: while flow control tells of a sender that asked for credit and got none, and
-the application takes nothing. Messages that hold no sender up may stay unread. ``slow_reader_timeout``, where it is
-given, replaces that rule: then the time counts whether senders wait or not.
+Time counts only while a sender waits: flow control reports a sender that asked for credit and got none, and the
+application takes nothing. Messages may stay unread as long as no sender waits. ``slow_reader_timeout``, where
+it is given, replaces that rule: then the time counts whether senders wait or not.
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ class StateGiver:
             self._tell(f"the state provider raised {problem}", error)
         except BaseException:  # cancelled: the next reader makes the state
             if (left_out := self._limit.admit("state again")) is not None:
-                text = "the reader was ended while it made the state; who reads next begins again%s"
+                text = (
+                    "the reader was ended while it made the state; the next reader begins again%s"
+                )
                 self._warn(text, left_out)
             raise
         return StateReady(request.token, state, problem)

@@ -5,15 +5,15 @@ crash   the process died and its connections were closed: FD_SOCK2 sees it at on
 silent  the member hangs, or its host is unplugged: it takes FD_ALL3's time-out, and up to one more interval
         because FD_ALL3 looks once per interval
 
-Both then wait for VERIFY_SUSPECT2 (its time-out and window; with proof gone_timeout and half of it). Given the latency of the network,
-the figures have TRIPS ways. They do not include retries after losses, nor the delays of a busy computer.
+Both then wait for VERIFY_SUSPECT2 (its time-out and window; with proof gone_timeout and half of it). If the latency of the network is
+given, the figures include TRIPS one-way trips. They do not include retries after losses, nor the delays of a busy computer.
 
 A crash is proved by neighbours that have met the member before. One that crashes in the first moments of its membership takes VERIFY_SUSPECT2's
 time-out and window.
 
-The take-over by the next RELAY begins with that time in its site. Then the next relay joins the bridge. When the old
-relay was the bridge's coordinator, the others there must notice its loss, too, in parallel. One attempt to join may
-have been sent to the dead relay just before. So the figure has two attempts.
+A take-over by the next relay begins after the detection in its site. Then the next relay joins the bridge.
+When the old relay was the bridge's coordinator, the others there must notice its loss, too, in parallel. One
+attempt to join may have been sent to the dead relay just before. So the figure has two attempts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 TRIPS: Final = 24
-"""The number of ways over the network, one after the other, from a fault to the view without the member. Simulated
+"""The number of successive one-way trips over the network, from a fault to the view without the member. Simulated
 faults have had 21 at most."""
 BRIDGE_TRIPS: Final = 24
 """The same, from that view until the next relay has met the relays of other sites."""

@@ -10,7 +10,7 @@ the including one, then among the shipped stacks. Attributes override those of t
 be exactly one.
 
 XML must be well-formed and without DOCTYPE (no entities, no external files). YAML: a list of
-protocols, or a mapping with that list under ``protocols``; scalars stay the text they are.
+protocols, or a mapping with that list under ``protocols``; scalars stay text.
 
 Source:  JGroups' manual, "Protocol stack configuration"; XmlConfigurator.
 Differs: overrides of an include apply to the included protocol only (JGroups: to all before it);
@@ -40,7 +40,7 @@ from jgroups_py.config.model import (
 from jgroups_py.errors import ConfigError
 
 MAX_FILE_BYTES: Final = 1 << 20  # the largest known stack file has 2 KB
-MAX_INCLUDES: Final = 100  # files that include each other twice a level would double with each
+MAX_INCLUDES: Final = 100  # two includes in each file double them with each level
 
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 

@@ -150,7 +150,8 @@ def as_utf8(source: MarkupSource) -> bytes:
 
 
 def _attribute_bytes(content: bytes, begin: int) -> dict[str, int]:
-    """Return the place of each attribute of the start tag at ``begin``. (Expat tells only the place of the tag.)"""
+    """Return the place of each attribute of the start tag at ``begin``. (Expat reports only the place of the
+    tag.)"""
     found: dict[str, int] = {}
     name = _XML_NAME.match(content, begin)
     at = name.end() if name else begin

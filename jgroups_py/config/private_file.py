@@ -26,11 +26,11 @@ class PrivateFile:
 
 
 def read_private(path: str, most: int, but: Stamp | None = None) -> PrivateFile | None:
-    """Read a file of at most ``most`` bytes. Return None if its stamp still is ``but``.
+    """Read a file of at most ``most`` bytes. Return None if its stamp still equals ``but``.
 
     Raises:
-        ConfigError: the file is missing, no plain file, too large, or readable for others than its owner. The error has
-            nothing of its contents.
+        ConfigError: the file is missing, no plain file, too large, or readable for others than its owner. The error
+        shows nothing of its contents.
     """
     try:
         handle = os.open(path, _OPEN)

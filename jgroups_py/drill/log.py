@@ -16,26 +16,26 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     crash, vanish,     role: the role for which a member of a bucket store was hit
       pause, leave
     fail_site          how; the crash or vanish records of its members carry by: fail_site
-    put, acked         of caches and maps: key; `origin` and `seqno` are the value's. A write begins, is done.
-                       removed: true for one that removes; nothing: true where nothing was there
+    put, acked         of caches and maps: a write begins (put) or is done (acked). key; `origin` and `seqno` are
+                       the value's. removed: true for a removal; nothing: true if there was nothing to remove
     over               key, over: the value that this write will replace ([origin, seqno, site], or null)
     failed             key, why, definite (certainly nothing was changed); without origin: a read
     got                key, took (seconds), last: true at the end; origin null: there is no such key
     buddies            protected, members, owned, gravitations (running total), adopted; with several
                        sites reachable, out_of_sync, under_way (site -> bootstrap, reconcile or repair),
                        bootstraps (running total of those complete)
-    seen               of maps: key; a host finds that it has another value than before, `origin` and
-                       `seqno` as above, null: none
+    seen               of maps: a host finds another value than before. key; `origin` and `seqno` as above, null if
+                       there is no value
     role               of live and backup: role, term of a node; its operations are put, acked (at: where each of
                        their entries stands, and the entry before it) and failed, with keys (the logs)
     ordered            of bucket stores: bucket, why (it was refused): an order of the administrator
     census             at the end: members of the view, owned (key -> [origin, seqno, site]); of maps also when
                        one is opened, with first: true
-    unsent             to (site), keys (key -> number of the event): what that site has not
+    unsent             to (site), keys (key -> number of the event): the writes that this site has not
                        acknowledged; before the member falls, and at the end
     holds              when a site failed, and `grace` later: failed (that site), owned as above
-    discarded          key: a merge, or a newer value of another site, dropped what `origin` and `seqno`
-                       say; without them: a removal, or what another member had
+    discarded          key: a merge, or a newer value of another site, dropped the value of `origin` and
+                       `seqno`; without them it dropped a removal, or a value of another member
     bootstrap          everything is sent to `site`
     partition, heal    groups (lists of "SITE.NAME")
 

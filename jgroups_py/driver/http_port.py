@@ -1,6 +1,6 @@
 """A port that answers GET of one page, such as /metrics, over HTTP/1.1. Each connection is for one request.
 
-It is for machines that ask every few seconds. Requests have limits of size, time and number; any bytes are survived.
+It is for machines that ask every few seconds. Requests have limits of size, time and number; it survives any bytes.
 """
 
 from __future__ import annotations

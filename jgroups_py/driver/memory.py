@@ -49,7 +49,7 @@ class MemoryNetwork:
     share one in memory."""
 
     in_memory = True
-    """Nothing leaves this process: open_channel asks for no encryption."""
+    """Nothing leaves this process, so open_channel asks for no encryption."""
 
     def __init__(
         self,

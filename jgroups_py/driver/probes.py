@@ -39,7 +39,8 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The ports that could be bound. ``problem``: the system's words about the last one that could not."""
+    """The ports that could be bound. ``problem``: the system's words about the last port that could not be
+    bound."""
 
     free: tuple[int, ...]
     taken: tuple[int, ...]
@@ -106,7 +107,7 @@ def try_ports(kind: Literal["udp", "tcp"], host: str, first: int, last: int) -> 
 
 
 def try_group(group: Endpoint, interface: str) -> str:
-    """Open the socket of a multicast group for a moment. Return the system's words if it cannot be."""
+    """Open the socket of a multicast group for a moment. Return the system's words if that fails."""
     try:
         opening.open_group(JoinGroup(0, group, interface), 0).close()
     except OSError as error:

@@ -121,7 +121,7 @@ class SocketDriver(Driver):
         """The smallest send buffer that the kernel granted to a connection, in bytes, where the stack asks for a size. 0: none
         did."""
         self.stream_receive_buffer = 0
-        """The same of receive buffers."""
+        """The same for receive buffers."""
         self.held_dropped = 0
         self.sockets: dict[Handle, UdpSocket] = {}
         self.streams: dict[Handle, TcpConnection] = {}

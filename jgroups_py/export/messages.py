@@ -29,7 +29,8 @@ class Offset(msgspec.Struct, frozen=True):
     """A place in a change log: the last number of each origin before it.
 
     ``log`` and ``at`` are the same place as a count in one member's own log, so that a reader that goes on there needs no
-    search. Of a cache with buddies it is a place in the log of one owner, ``log``, or in all of them if ``log`` is empty.
+    search. For a cache with buddies it is a place in the log of one owner, ``log``, or in all of them if
+    ``log`` is empty.
     """
 
     log: str

@@ -91,8 +91,8 @@ EXPORT_CAUSES: Final[Mapping[str, str]] = {
     "wrong_token": "a client does not know the token",
     "no_tls": "a client did not agree on TLS: it speaks none, or has no certificate that is trusted",
     "withdrawn": "a client's token was taken out while it was connected",
-    "not_allowed": "a client asked for what its token does not allow",
-    "no_greeting": "what a client sent is no greeting of this version",
+    "not_allowed": "a client's token does not allow its request",
+    "no_greeting": "a client sent no greeting of this version",
     "silent": "a client did not prove that it knows the token, and others wanted its place",
     "late": "a client did not prove in time that it knows the token",
     "too_many": "connections_max clients are connected",
@@ -572,8 +572,8 @@ async def open_export(
     Args:
         cache: one cache (its name is "cache"), or several caches by name.
         token: a secret of at least 16 characters: every client that knows it may read and write everything. Or several
-            tokens with less rights each.
-        token_file: a file with tokens in place of ``token`` (``tokens.py`` has its form), readable for its owner only. It is
+        tokens, each with fewer rights. token_file: a file with tokens in place of ``token`` (``tokens.py`` has its
+        form), readable for its owner only. It is
             read again while the port is open.
         tls: certificates, with which connections are encrypted and clients prove who they are. The files are read again, too.
         host, port: the address to listen at. Port 0 means a free port; see ``ExportPort.address``.

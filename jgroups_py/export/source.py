@@ -104,7 +104,7 @@ class Source(ABC):
 
     def turn_away(self, by: str, cause: str, host: str, causes: Mapping[str, str]) -> bool:
         """Count and report that ``by`` refused a client at ``host``, as ``Channel.turn_away``. Return False if there is
-        no channel that could."""
+        no channel to report it."""
         return False
 
     def part(self) -> PartOpened | None:

@@ -7,7 +7,7 @@ when ``GATHER_MANY`` wait, and after ``GATHER_SECONDS`` in any case.
 
 The live node knows whether clients wait for objects. A backup sees it in its input: several operations in one message.
 With ``CROWD_FROM`` operations under way the interpreters of both sides are busy, whether clients wait for objects or
-not. Then the time that a message costs is missing for operations.
+not. Then each message takes processor time from operations.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
 
 
 def is_awaited(result: Any) -> bool:
-    """Return whether a method's result is to be awaited. Most results are plain, and the general question takes longer
+    """Return whether a method's result is to be awaited. Most results are plain, and the general check takes longer
     than most methods."""
     kind = type(result)
     return kind is CoroutineType or (kind not in _PLAIN and inspect.isawaitable(result))

@@ -338,7 +338,7 @@ class LiveSide:
             try:
                 length = len(encode(entry))
             except NOT_PLAIN as error:
-                raise BadOperation(f"{key}: what save gives is not plain data: {error}") from error
+                raise BadOperation(f"{key}: save() returned no plain data: {error}") from error
             if length > STATE_MAX:
                 raise BadOperation(
                     f"{key}: its state has {length:,} bytes; at most {STATE_MAX:,} are taken"

@@ -355,7 +355,7 @@ class LiveBackupNode:
                 return
             self.counts["gave_way"] += 1
             _log.warning(
-                "%s gives way to %s: both were live, what only this one did is dropped",
+                "%s gives way to %s: both were live, changes of this one alone are dropped",
                 self._home.name,
                 self._channel.name_of(sender),
             )

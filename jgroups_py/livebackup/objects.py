@@ -348,4 +348,4 @@ async def _saved(found: Object) -> Any:
 
 
 def _not_plain(key: str, error: Exception) -> BadOperation:
-    return BadOperation(f"{key}: what save gives is not plain data: {error}")
+    return BadOperation(f"{key}: save() returned no plain data: {error}")

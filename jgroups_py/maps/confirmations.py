@@ -1,5 +1,5 @@
-"""Confirmations: changes that a host has, so that it sends no older ones. A tombstone that all hosts have confirmed may
-be forgotten.
+"""Confirmations: the changes that each host is known to have seen. A host sends no change older than those it
+has seen. A tombstone that all hosts have confirmed may be forgotten.
 
     a host reports its changes   the report is remembered, unless an earlier one of that host is not confirmed yet
     this host has all of them    the report is confirmed: all later changes of that host are newer, because its clock has seen these

@@ -37,8 +37,9 @@ class MapChange:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something is missing here; ``reason`` says what. Removals were forgotten before this listener read them, or this host began anew: read the
-    map anew. Or the codec cannot read a key or value of another writer."""
+    """Changes are missing at this place; ``reason`` gives the cause. Removals were forgotten before this
+    listener read them, or this host began anew: read the map anew. Or the codec cannot read a key or value of
+    another writer."""
 
     reason: str
 

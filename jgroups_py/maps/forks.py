@@ -11,7 +11,8 @@ class Forked(Protocol):
     """A map's file that is open."""
 
     def before_fork(self) -> None:
-        """Let no transaction run from now on: the end of a child's copy would end the parent's."""
+        """Let no transaction run from now on. The end of the child's copy would end the parent's
+        transaction."""
 
     def after_fork(self, child: bool) -> None:
         """Go on, in the parent and in the child."""

@@ -5,8 +5,8 @@
     first      a Greeting, or an Inquiry (inquiry.py), or Away: the stream ends, for a reason
     others     messages of replicas (messages.py); empty ones say that the sender is alive
 
-The connecting side greets first, the other one answers. Both name their ``run``, a random number. By it two hosts that
-have connected each other notice that, and keep one of both connections.
+The connecting side greets first, the other one answers. Both name their ``run``, a random number. Two hosts that have
+connected to each other notice this by their runs, and keep one of both connections.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ALIVE: Final = b"\0\0\0\0"
 """The empty frame."""
 
 TCP_CAUSES: Final[Mapping[str, str]] = {
-    "not_a_map": "what came is no stream of a map",
+    "not_a_map": "the bytes are no stream of a map",
     "other_version": "the stream is of another version",
     "too_long": "a frame is longer than allowed",
     "bad_greeting": "the first frame is no greeting",
-    "unknown_map": "the map that was asked for is not here",
+    "unknown_map": "the requested map is not here",
     "late": "the greeting did not come in time",
     "inquiries": "others compare maps at this port already",
-    "bad_inquiry": "what was asked is no question",
+    "bad_inquiry": "the request is no question",
     "crowded": "too many others had not greeted yet",
     "no_descriptors": "this process has few descriptors left",
     "silent": "nothing came for silence_timeout",

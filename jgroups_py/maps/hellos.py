@@ -1,4 +1,5 @@
-"""The first message of a peer: may this host be linked? And the words for hosts and refusals."""
+"""The first message on a link: makes it, and decides whether its sender may be linked. Words hosts
+and refusals for people."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class MapHost:
                 return
             except InboxFull as full:
                 self.counters["held_full"] += 1
-                self.replica.tell("full", number, f"what a host sends waits: {full}")
+                self.replica.tell("full", number, f"messages of a host wait: {full}")
         if not self._held.add(number, data, shared):
             self._close_full(
                 number, f"more than {self.settings.held_max:,} bytes of hosts wait for the inbox"
@@ -124,7 +124,7 @@ class MapHost:
     def _close_full(self, number: int, reason: str) -> None:
         """Close a link for lack of room. The peer sends again after its next connection."""
         self.counters["links_closed_full"] += 1
-        self.replica.tell("full", number, f"what a host sent has no room: {reason}")
+        self.replica.tell("full", number, f"a message of a host has no room: {reason}")
         self.link_closed(number, close=True)
 
     @property

@@ -1,7 +1,7 @@
 """Inquiries: another program compares its map with that of a host, over one connection. Questions and answers, without I/O.
 
     Inquiry              the first frame, in place of a greeting; it is answered with Described
-    Digests              asked: of all buckets; answered: so many digests in one text of bytes
+    Digests              asked: of all buckets; answered: one text of bytes with all digests
     Rows                 asked: of some buckets, above a key; answered: some rows, and from where to go on
 
 A program that may connect could get the whole map as a host, so an inquiry reveals no more. A host keeps no state

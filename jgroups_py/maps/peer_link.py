@@ -1,4 +1,5 @@
-"""PeerLink: what a replica knows about the peer of one link, and what is on its way there. It knows no replica.
+"""PeerLink: a replica's knowledge of the peer of one link, and the changes sent there and not acknowledged.
+It knows no replica.
 
 sent    numbers that need not be sent: those of the peer's own reports, and those on their way
 land    an acknowledgement makes room in the window
@@ -58,7 +59,7 @@ class PeerLink:
         self.warned.add(what)
         return first
 
-    # --- what it has
+    # --- reports of the peer
 
     def begins_anew(self, own: int, number: int) -> None:
         """Note that the peer has lost changes of ``own``, the origin of this host, and has them up to ``number``."""
@@ -82,7 +83,7 @@ class PeerLink:
                 if number > self.sent.get(origin, 0) and origin not in self.wants:
                     self.sent[origin] = number
 
-    # --- what is on its way
+    # --- unacknowledged changes
 
     def wanted(self, origin: int, after: int) -> None:
         """Note that the peer asks for changes of an origin. Earlier ones will not be acknowledged: it may have begun anew meanwhile."""

@@ -62,13 +62,13 @@ class RemoteSide:
                 raise CannotCompare(f"{self._place}: {first.reason}")
             told = answered(await self._next())
         if not isinstance(first, Inquiry) or not isinstance(told, Described):
-            raise CannotCompare(f"{self._place} does not say what its map is")
+            raise CannotCompare(f"{self._place} does not describe its map")
         self.described = told
 
     async def digests(self) -> list[int]:
         told = await self._ask(AskDigests())
         if not isinstance(told, Digests):
-            raise CannotCompare(f"{self._place} does not answer what it was asked")
+            raise CannotCompare(f"{self._place} does not answer the question")
         return digests_in(told)
 
     async def rows(self, buckets: Collection[int]) -> dict[bytes, DigestRow]:
@@ -77,7 +77,7 @@ class RemoteSide:
         while after is not None:
             told = await self._ask(AskRows(sorted(buckets), after))
             if not isinstance(told, Rows) or (told.last is not None and told.last <= after):
-                raise CannotCompare(f"{self._place} does not answer what it was asked")
+                raise CannotCompare(f"{self._place} does not answer the question")
             found |= rows_in(told)
             after = told.last
         return found

@@ -465,7 +465,7 @@ class Replica:
         self._surveys.begin(peer.number)
         self._tell_stale(
             peer,
-            "lacks removals that are forgotten here: what it has seen and this host has not any more goes there",
+            "lacks removals that are forgotten here: it drops values that this host has seen and dropped",
         )
 
     def _differs(self, peer: PeerLink, difference: MapDifference) -> None:
@@ -478,7 +478,7 @@ class Replica:
             self.changed()
             self._tell_stale(
                 peer,
-                "has the same changes and another map: what one of both has replaced or removed goes at the other one, too",
+                "has the same changes and another map: a value that one of both has replaced or removed is dropped at the other one, too",
             )
         elif difference is MapDifference.UNEXPLAINED:
             assert peer.hello is not None

@@ -30,7 +30,7 @@ class Replicated:
     def missing(self) -> str:
         if self._number is None:
             if not self._file.has_merged(self._goal):
-                return "what was put is not merged into the file yet"
+                return "the puts are not merged into the file yet"
             self._number = self._file.vector().get(self._file.origin, 0)
         host = self._host()
         if host is None:

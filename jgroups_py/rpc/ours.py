@@ -67,7 +67,7 @@ class OurForm:
         return Encoded(payload, len(payload), 0, MessageType.BYTES)
 
     def request(self, method: str, args: Sequence[Any]) -> bytes:
-        """Return the payload of a request. It raises as ``write_request``."""
+        """Return the payload of a request. Errors are those of ``write_request``."""
         head = self._heads.get(method) or self._head(method)
         try:
             data = self._encode(args)
@@ -117,7 +117,7 @@ class OurForm:
         return Encoded(payload, len(payload), 0, MessageType.BYTES)
 
     def value(self, value: Any) -> bytes:
-        """Return the payload of a reply with a value. It raises as ``write_value``."""
+        """Return the payload of a reply with a value. Errors are those of ``write_value``."""
         try:
             data = self._encode(value)
         except Exception as error:

@@ -139,7 +139,7 @@ def _say(text: str) -> None:
 
 
 def main(out: str = "build/demo-spark") -> int:
-    """Play the show and return its exit code. 0: everything was as it should be."""
+    """Play the show and return its exit code. 0: all checks hold."""
     target = Path(out)
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="jgroups-py-demo-") as scratch:

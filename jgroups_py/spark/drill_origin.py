@@ -19,8 +19,8 @@ FOUND: Final = (
     "at array<string>, number double, bins array<bigint>"
 )
 """``what``: lost, lost_inside, unrelayed, duplicated, out_of_order (a finding each); sent, delivered, unsent
-(``number`` of them); rpo, takeover (``seqno`` is the fall, ``number`` seconds); lag (of one ``seqno``, a second of
-the drill: how many deliveries took how long, in ``bins``)."""
+(``number`` of them); rpo, takeover (``seqno`` is the fall, ``number`` seconds); lag (``seqno`` is a second of the
+drill; ``bins`` count its deliveries by duration)."""
 BINS: Final = 1200
 LEAST: Final = 1e-6
 RATIO: Final = 1.02
@@ -44,7 +44,7 @@ def percentile(bins: Sequence[int], part: float) -> float:
 
 
 class Had:
-    """The deliveries of one member of the origin's messages. Index 0 is seqno 1; ``inf``: not delivered."""
+    """The deliveries of the origin's messages at one member. Index 0 is seqno 1; ``inf``: not delivered."""
 
     def __init__(self, member: Who, given: Sequence[int], rows: Any) -> None:
         """``given``: the places of its views in the log; ``rows``: order, t, seqno in the order of the log."""

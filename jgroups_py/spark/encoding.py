@@ -1,4 +1,5 @@
-"""Record batches to frames of bulk writes, column by column: nothing is done row by row that Arrow can do.
+"""Record batches to frames of bulk writes, column by column. Arrow does as much of the work as it can, so
+little is done row by row.
 
 A node's data is a msgpack map, name -> value in bytes; the value is msgpack itself. For a text column both encodings
 are bytes before the text, chosen by its length. In other columns each value is encoded first, and the map's bytes are
@@ -26,7 +27,7 @@ Rows = tuple[int, tuple[int, ...], bytes]
 
 
 def nodes_of_columns(columns: dict[str, Any], rows: int) -> Any:
-    """Return each row's data, of a column for each attribute. Null: there is no such attribute."""
+    """Return each row's data. Each attribute has a column. Null: there is no such attribute."""
     if not columns:
         return pa.array([EMPTY_NODE] * rows, pa.binary())
     count, parts = None, []
@@ -39,7 +40,7 @@ def nodes_of_columns(columns: dict[str, Any], rows: int) -> Any:
 
 
 def nodes_of_texts(column: Any) -> Any:
-    """Return each row's data, of maps of JSON texts by name."""
+    """Return each row's data. The column has maps of JSON texts by name."""
     return pa.array([_from_texts(row) for row in column.to_pylist()], pa.binary())
 
 

@@ -1,5 +1,5 @@
-"""Finds the line that matters among the forty of an error in Spark: the error that a Python worker raised, or Spark's
-own."""
+"""Finds the important line among the many lines of an error in Spark. It is the error that a Python worker raised, or
+Spark's own."""
 
 from __future__ import annotations
 

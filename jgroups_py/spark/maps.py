@@ -55,7 +55,8 @@ class KeyRange(InputPartition):
 
 @dataclass(frozen=True)
 class NumberRange(InputPartition):
-    """Changes of an origin with numbers above ``after``, up to ``to``; of a reader that has read up to ``start``."""
+    """Changes of an origin with numbers above ``after``, up to ``to``; for a reader that has read up to
+    ``start``."""
 
     start: Place
     origin: str
@@ -236,7 +237,7 @@ def _place(text: str) -> Place:
         return msgspec.json.decode(text, type=Place)
     except msgspec.MsgspecError as error:
         raise ConfigError(
-            f'option startingoffset is "earliest", "latest" or what map_place gives: {error}'
+            f'option startingoffset is "earliest", "latest" or the result of map_place: {error}'
         ) from None
 
 

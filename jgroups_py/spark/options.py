@@ -44,9 +44,9 @@ PARTITIONS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """The options. ``members`` has export ports, which are tried in this order; of a cache with buddies they are those of all
-    members. ``rows`` is "state" or "changes". ``snapshot`` is one that was opened before, for several queries; it is in parts
-    where each member has one."""
+    """The options. ``members`` has export ports, which are tried in this order; for a cache with buddies they are those of
+    all members. ``rows`` is "state" or "changes". ``snapshot`` is a snapshot that was opened before, for several queries.
+    It has parts if each member has a part of the rows."""
 
     members: tuple[Address, ...]
     token: Access = field(repr=False)

@@ -80,7 +80,8 @@ def slices(count: int, parts: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A snapshot as one picture, or as one of each member's part, with its place in the change log."""
+    """A snapshot with its place in the change log. It is one picture, or one picture of each member's
+    part."""
 
     pictures: tuple[KeptPicture, ...]
     offset: Offset
@@ -117,7 +118,8 @@ def spread(pictures: Sequence[KeptPicture], wanted: int | None) -> list[Slice]:
 
 
 class StateReader(DataSourceReader):
-    """Reads one snapshot for each query. One member keeps it; of a cache with buddies each member keeps its part."""
+    """Reads one snapshot for each query. One member keeps it. For a cache with buddies each member keeps its
+    part."""
 
     def __init__(self, options: SparkOptions, schema: Any) -> None:
         self._options = options

@@ -30,7 +30,7 @@ DIAGNOSTICS: Final = "diagnostics"
 TRAFFIC: Final[Mapping[str, str]] = {
     MESSAGES: "what applications and caches send",
     HEADERS: "views, acknowledgements, names of members and of the cluster",
-    DISCOVERY: "who is a member, and at which address",
+    DISCOVERY: "the members and their addresses",
     FAILURES: "connections that break when a process ends",
     DIRECTORY: "questions to a directory outside the group",
     DIAGNOSTICS: "answers to probes: addresses, names, settings, counters",

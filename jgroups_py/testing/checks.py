@@ -25,19 +25,19 @@ CHECKS: Final[dict[str, str]] = {
     "fifo": "messages of one sender arrive in the order in which they were sent",
     "duplicate": "no message arrives twice",
     "gap": "none is left out, unless sender and receiver were apart meanwhile",
-    "named": "what a sender's members lack of it, it was told to be lost: a view without them, or Excluded",
+    "named": "if members lack messages of a sender, the sender learned of the loss: by a view without them, or by Excluded",
     "agreement": "members that share the view before and after a departure were delivered the "
-    "same of who departed",
+    "same messages of departed members",
     "unicast": "the first three, for messages to one member",
     "content": "a message arrives as it was sent",
-    "state": "a state lacks nothing that its receiver was delivered of its own, and what follows "
-    "continues it",
+    "state": "a state has all own messages that were delivered to its receiver, and later messages "
+    "continue it",
     "stream": "a view comes first; a message stands in a view with its sender, names its sender, "
-    "and reaches whom it was sent to",
+    "and reaches only its receivers",
     "view_order": "numbers of views rise at each member",
     "view_holder": "every view contains its holder, and nobody twice",
     "view_identity": "the same view id means the same members everywhere",
-    "bounds": "what a stack's settings limit stays within the limits",
+    "bounds": "all tables and buffers stay within the limits of the stack's settings",
     "death": "nobody alive is taken for proved dead, however it is paused or cut off",
     "healing": "when faults end there is one view, everybody has every message, nothing waits "
     "in a buffer",

@@ -36,10 +36,10 @@ TLS_CAUSES: Final[Mapping[str, str]] = {
     "expired": "has a certificate that is not valid at this time",
     "wrong_name": "has a certificate of another name",
     "refused_us": "refuses the certificate or the versions of this member",
-    "handshake": "began TLS and went on with what is not",
+    "handshake": "began TLS and went on with other bytes",
     "handshake_late": "did not complete its handshake in time",
     "handshake_crowd": "came while too many others had not completed their handshakes",
-    "altered": "sent what TLS shows to be altered",
+    "altered": "sent bytes that were altered on the way",
 }
 """The causes for which a connection with TLS is turned away."""
 

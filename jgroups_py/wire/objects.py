@@ -56,7 +56,8 @@ class StackElement:
 
 @dataclass(frozen=True, slots=True)
 class RemoteException:
-    """An exception of a Java member. ``invocation_target``: it was wrapped in one, which is gone."""
+    """An exception of a Java member. ``invocation_target``: it was wrapped in an
+    InvocationTargetException, which was removed."""
 
     class_name: str | None
     message: str | None

@@ -5,7 +5,7 @@ payload and its length differ. So the bytes before the payload are remembered wi
 compared with them, and only its numbers are read. A packet that differs takes the general way (``decode_packet``), with
 the same result.
 
-Lists begin alike, too: the bytes before the first payload are remembered of lists that begin with a long run. The other
+Lists begin alike, too. If a list begins with a long run, the bytes before its first payload are remembered. The other
 messages of a run are predicted anyway (packet.py).
 """
 

@@ -160,7 +160,7 @@ def encode_answer(head: str, values: Mapping[str, str], most: int) -> bytes:
 
 
 def decode_answer(data: bytes) -> ProbeAnswer:
-    """Decode an answer. Any bytes are one: invalid UTF-8 is replaced."""
+    """Decode an answer. Any bytes are accepted; invalid UTF-8 is replaced."""
     text = data.decode(errors="replace")
     head, _, rest = text.partition("\n")
     marks = list(_ENTRY.finditer(rest))

@@ -280,7 +280,7 @@ class TCPGOSSIP(Listed):
         except RemoteProtocolError as error:
             self.dropped_records += 1
             self.trace("garbage", problem=str(error), router=router.place)
-            self._drop(router, "what it says cannot be read")
+            self._drop(router, "its bytes cannot be read")
 
     def _take(self, router: _Router, record: GossipRecord) -> None:
         match record.kind:

@@ -257,7 +257,8 @@ class FlowControl(Protocol):
             self.pass_event_up(FlowBlocked(self.name, lane.dest, short))
 
     def _ask_if_idle(self, lane: Lane) -> None:
-        """Ask members without enough credits that owe less than they replenish by themselves."""
+        """Ask members for missing credits, if they owe less than the amount that they replenish by
+        themselves."""
         idle = [
             member
             for member in self._short(lane)
@@ -405,7 +406,8 @@ class FlowControl(Protocol):
             debt.asked_at = self.now
 
     def _fit_threshold(self, debt: _Debt) -> None:
-        """Give less at a time to a sender that waits with less under way than is given unasked: it has few credits."""
+        """Give less at a time to a sender with few credits. It waits although it has less under way than is
+        given unasked."""
         if debt.wanted >= self._threshold:
             debt.threshold = self._threshold
         elif debt.wanted and debt.moved_at + LATE_SECONDS <= self.now:

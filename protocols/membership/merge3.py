@@ -27,8 +27,8 @@ has been silent for long and was not replaced; the member that should replace it
 Source:  JGroups MERGE3; WIRE.md 11.3.
 Differs: Java checks every 1.6 x max_interval; here coordinators announce their views after a difference, so that a
          merge follows soon and joins all parts at once. Java asks only the creator of each view id, and so never learns
-         the view of a member that the others excluded. An expelled member learns it here from its next multicast on, in
-         Java from the next INFO.
+         the view of a member that the others excluded. Here an expelled member learns of its exclusion soon after its
+         next multicast; in Java it learns of it from the next INFO.
 Limits:  max_participants_in_merge view ids a check; max_announcements senders remembered;
          max_strangers members of other views told within min_interval.
 """

@@ -609,7 +609,7 @@ class RELAY(RelayParts):
             self.report()
         self.out.wake()
 
-    # --- where members begin
+    # --- first numbers of members
 
     def known_here(self) -> Known:
         """Return the knowledge of this member, as it travels."""

@@ -75,7 +75,7 @@ class STABLE(Protocol):
         self.wrong_view = 0
         self.bad = 0
 
-    # --- what comes
+    # --- arrivals
 
     def up(self, batch: Batch) -> None:
         header = batch.headers.get(_ID)

@@ -5,7 +5,7 @@
     Write                             in records
     ports of an ``outsider``          as they are: a gossip router is no member and has no key
 
-DatagramLimits:  ``max_handshakes`` connections whose peers have not proved themselves yet (the oldest is closed);
+Limits: ``max_handshakes`` connections whose peers have not proved themselves yet (the oldest is closed);
          ``handshake_timeout`` for each.
 """
 

@@ -12,7 +12,7 @@ packet goes in (senders.py).
 
 Source:  our own; design/seal.md.
 Differs: JGroups has no such protocol. Members that have it and others are not in one group.
-DatagramLimits:  ``max_senders``, ``max_pending``, ``max_held``, ``replay_window``, ``max_handshakes``, ``handshake_timeout``.
+Limits: ``max_senders``, ``max_pending``, ``max_held``, ``replay_window``, ``max_handshakes``, ``handshake_timeout``.
 """
 
 from __future__ import annotations

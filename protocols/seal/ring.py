@@ -29,7 +29,7 @@ KEY_SIZE: Final = 32
 ID_SIZE: Final = 4
 _FORM: Final = "%Y-%m-%dT%H:%M:%SZ"
 _HEADING: Final = (
-    "# Key ring of jgroups_py (SEAL). Who has this file is a member of the group.\n"
+    "# Key ring of jgroups_py (SEAL). Everybody who has this file is a member of the group.\n"
     "# The first key writes, all keys read. jgroups-py keys new|rotate|show changes and shows it.\n"
 )
 

@@ -321,7 +321,7 @@ class TP(Protocol):
             self.messages_sent += len(batch.payloads)
         return packets
 
-    # --- where members are
+    # --- places of members
 
     def _learn(
         self, member: Address, physical: IpAddress, name: str | None, told_from: str

@@ -62,8 +62,8 @@ CLOSING_TIME: Final = 1.0
 """Seconds in which the peer must close its side after a graceful close (-5)."""
 CONNECTION_CAUSES: Final[Mapping[str, str]] = {
     "silent": "a connection said nothing, and others wanted its place",
-    "stranger": "a connection of one who is no member was used least, and others wanted its place",
-    "late": "a connection did not say in time whose it is",
+    "stranger": "the least used connection of a non-member made room for another one",
+    "late": "a connection did not send its handshake in time",
     "too_many": "there are max_connections connections of members",
     "no_descriptors": "this process has few descriptors left",
     "member_elsewhere": "a connection said that its other side is where a member is, and came from another host",
@@ -372,7 +372,7 @@ class Connections:
         del self._peers[peer]
         return True
 
-    # --- what happens
+    # --- events
 
     def on_input(self, item: In) -> None:
         """Take an input for one of our connections, or Accepted on a listener of the protocol."""

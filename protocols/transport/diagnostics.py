@@ -235,7 +235,7 @@ class Diagnostics:
         """Assert its invariants."""
         assert len(self._clients) <= CONNECTIONS_MAX
 
-    # --- what happens to its handles
+    # --- events of its handles
 
     def on_input(self, item: In) -> None:
         match item:

@@ -115,7 +115,7 @@ class TlsDoor(Door):
             ("tls_handshakes", "tls_handshakes_lost", "tls_reloads", "tls_reloads_failed"), 0
         )
 
-    # --- what protocols put out
+    # --- outputs of protocols
 
     def outgoing(self, item: Out) -> None:
         match item:
@@ -150,7 +150,7 @@ class TlsDoor(Door):
             protocol is not None and getattr(protocol.config, "use_tls", False)
         )
 
-    # --- what the driver hands in
+    # --- inputs of the driver
 
     def incoming(self, item: In) -> None:
         match item:
@@ -284,7 +284,7 @@ class TlsDoor(Door):
         self._doorkeeper.turn_away(cause, peer)
         self._owner.trace("turned away", cause=cause, source=_text(peer), problem=problem)
 
-    # --- who speaks
+    # --- names of speakers
 
     def may_speak(self, handle: Handle, member: bytes, name: str | None) -> bool:
         """Return whether ``member``, which is known as ``name``, may speak on a connection. If not, count that.

@@ -113,7 +113,10 @@ def test_a_site_is_lost_another_takes_over_and_the_first_is_built_anew(
     assert found["sites"]["SFO"]["acknowledged"] > 10
     assert found["bootstrap_s"][0] > 0
     out, _ = capsys.readouterr()
-    assert "what other sites had not when a site failed" in out and "bootstrap NYC: complete" in out
+    assert (
+        "values that other sites lacked when a site failed" in out
+        and "bootstrap NYC: complete" in out
+    )
     page = report.read_text()
     assert "<th>not at</th>" in page and "differs from" in page
     events = [json.loads(line)["event"] for line in log.read_text().splitlines()]

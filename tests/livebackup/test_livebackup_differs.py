@@ -160,7 +160,7 @@ async def test_a_state_that_is_not_plain_data_is_told_by_the_operation_on_both_s
 ) -> None:
     async with livebackup_group(checksum_every=1) as group:
         live, backup = await with_these(group).start("AB")
-        with pytest.raises(BadOperation, match="Strict/s: what save gives is not plain data"):
+        with pytest.raises(BadOperation, match=r"Strict/s: save\(\) returned no plain data"):
             await live.run(add_object, "s")
         await group.settled()
         assert backup.counts["diverged"] == 0 and backup.counts["operations_confirmed"] == 1
@@ -175,7 +175,7 @@ async def test_a_snapshot_of_an_object_that_is_not_plain_data_does_not_end_the_l
         joiner = await group.open("B")
         await trio.sleep(3 * RETRY_SECONDS)
         assert joiner.role == "joining" and 2 <= live.counts["snapshots_failed"] <= 4
-        assert "cannot give a snapshot: Strict/s: what save gives is not plain data" in caplog.text
+        assert "cannot give a snapshot: Strict/s: save() returned no plain data" in caplog.text
         live.space.object("Strict/s").state.load({"things": []})
         await group.equal()
 
@@ -208,9 +208,9 @@ ODD: dict[str, Any] = {
     "large": bytes(STATE_MAX),
 }
 TOLD = {
-    "huge": "Odd/o: what save gives is not plain data: can't serialize ints",
-    "half": "Odd/o: what save gives is not plain data: 'utf-8' codec",
-    "itself": "Odd/o: what save gives is not plain data: maximum recursion",
+    "huge": "Odd/o: save() returned no plain data: can't serialize ints",
+    "half": "Odd/o: save() returned no plain data: 'utf-8' codec",
+    "itself": "Odd/o: save() returned no plain data: maximum recursion",
     "raises": "Odd/o: save raised KeyError('gone')",
     "large": "Odd/o: its state has 66,",
 }

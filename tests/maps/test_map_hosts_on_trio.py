@@ -155,7 +155,7 @@ async def test_changes_wait_at_a_host_without_room_and_at_its_peer(tmp_path: Pat
         for number in range(100, 150):
             one.file.write(b"k%03d" % number, bytes(1000))
         await until(lambda: two.speaks.held_bytes > held)
-        assert two.told("full") == ["what a host sends waits: the inbox of this process is full"]
+        assert two.told("full") == ["messages of a host wait: the inbox of this process is full"]
         assert not one.told("gone") and one.speaks.replica.lag()[2] > 100
         halted.close()
         await until(lambda: len(list(two.file.items())) == 150)

@@ -209,7 +209,9 @@ async def test_a_copy_that_a_buddy_has_not_acknowledged_is_waited_for(
     async with cache_of(network, "A") as a, cache_of(network, "B") as b:
         await a.wait_protected(2)
         await a.put("/users/7", "name", "Ada", sync=False)
-        with pytest.raises(WaitTimeout, match=r"A owns is not protected: .*acknowledged 1 change"):
+        with pytest.raises(
+            WaitTimeout, match=r"nodes of A are not protected: .*acknowledged 1 change"
+        ):
             await a.wait_protected(timeout=0)
         await a.wait_protected()
         assert b.statistics().counters["backup_nodes"] == 1

@@ -194,7 +194,7 @@ def test_an_unreadable_map_is_reported_in_one_line(
         "from the root on": lambda: read(folder=Path("fx")).count(),
         "did you mean partitions?": lambda: read(partition="3").count(),
         'option rows is "state" or "changes"': lambda: read(rows="all").count(),
-        "what map_place gives": lambda: read(rows="changes", startingoffset="7").count(),
+        "the result of map_place": lambda: read(rows="changes", startingoffset="7").count(),
         "column key of this map is string, not bigint": lambda: read("key bigint").count(),
         "a snapshot has no column number": lambda: read("key string, number bigint").count(),
         "foreachPartition": lambda: (

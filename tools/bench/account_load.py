@@ -88,8 +88,9 @@ def key_of(number: int) -> str:
 
 class AccountLoad:
     """Requests at fixed times, half of them changes. ``took``: phase -> seconds of each request, also as ``PHASE
-    moving`` and ``PHASE beside``: whether its bucket was moving meanwhile. ``failed``: the same names, and errors ->
-    requests that ended so. ``paid``: what was answered. ``unknown``: changes with an unknown outcome."""
+    moving`` and ``PHASE beside``: whether its bucket was moving meanwhile. ``failed``: by the same names and by
+    error, the number of failed requests. ``paid``: answered changes by account. ``unknown``: changes with an unknown
+    outcome."""
 
     def __init__(
         self, client: BucketNode, entries: int, rate: float, chance: random.Random, buckets: int

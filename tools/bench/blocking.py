@@ -1,7 +1,7 @@
 """The cost of a call through ``jgroups_py.blocking`` beside an empty ``trio.from_thread.run``.
 
 Run as ``python -m jgroups_py.tools.bench.blocking``. The kinds take turns, in rounds, so that other work of the machine
-slows all of them. Printed are the median of each kind, and its ratio to the first line. The tree cache is local and the
+slows all of them. It prints the median of each kind, and its ratio to the first line. The tree cache is local and the
 channel is alone in its group, so calls wait for threads only.
 """
 

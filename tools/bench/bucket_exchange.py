@@ -11,11 +11,11 @@ times, whether earlier ones have ended or not, and each is measured from its tim
     quiet
     down     they move back
 
-Half of the requests are for the bucket that moves (account_load.py). Printed for each kind of phase: milliseconds at
-the median, p99, p99.9 and the longest; p99.9 with moves in relation to quiet; the times of requests to the moving
-bucket beside those to others; the times for which moves locked their buckets, which is what a move can add to a
-request; bytes of each process and its longest full garbage collection. In the end it reads the saved entries of all
-buckets: each object must have its answered changes.
+Half of the requests are for the bucket that moves (account_load.py). It prints for each kind of phase:
+milliseconds at the median, p99, p99.9 and the longest; p99.9 with moves in relation to quiet; the times of
+requests to the moving bucket beside those to others; the times for which moves locked their buckets, which is
+what a move can add to a request; bytes of each process and its longest full garbage collection. In the end it
+reads the saved entries of all buckets: each object must have its answered changes.
 
 Progress is written to standard error, every 10 s if it is no terminal. With ``--json`` the file is written after each
 phase, so earlier figures outlive a run that fails. A million objects take three minutes on two idle cores.

@@ -10,7 +10,8 @@ measured from its time. Half of them read, half modify. Four phases are played `
     quiet
     down     they move back
 
-Printed for each kind of phase: milliseconds at the median, p99, p99.9 and the longest; then p99.9 with moves in relation to quiet.
+It prints for each kind of phase: milliseconds at the median, p99, p99.9 and the longest; then p99.9 with
+moves in relation to quiet.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@
 ``buckets:N`` has N nodes, and ``--rate`` requests a second for each of them; the others have ``--rate`` once. Clients are processes, one for each 1,000 requests a
 second (buckets_caller.py). Peers take turns, ``--rounds`` times, so other work of the machine slows all of them.
 
-Printed for each peer: requests a second, milliseconds of reads and changes at the median, p99, p99.9, and for a request the microseconds that all server processes used a core (CPU us) and
-waited for one (wait us). ``client us`` is the same wait of the client process, and ``late p99`` the milliseconds until
-the client noticed that a request was due: both are part of the times of requests, but the client's, not the server's.
+It prints for each peer: requests a second, milliseconds of reads and changes at the median, p99, p99.9, and
+for a request the microseconds that all server processes used a core (CPU us) and waited for one (wait us).
+``client us`` is the same wait of the client process, and ``late p99`` the milliseconds until the client
+noticed that a request was due: both are part of the times of requests, but the client's, not the server's.
 
 **How it grows with nodes** (``--nodes``, A16): each number of nodes has its line with requests a second, seconds of CPU time of all servers for 1,000 requests, and the efficiency: requests for a
 CPU second, in relation to the first number. So the figure does not depend on the cores of this machine, as long as they

@@ -1,8 +1,9 @@
 """``python -m jgroups_py.tools.bench.cache_cost``: the cost of buddy replication, by size of cluster.
 
 Simulated clusters with the real protocols (cache_cost.py). For each number of members and of buddies:
-messages, packets and bytes of a write, a creation, a gravitation; memory as a part of (b + 1) X; and for the first size
-the cost of low stickiness. Only the order of tasks is not deterministic: figures of two runs differ by heartbeats only.
+messages, packets and bytes of a write, a creation, a gravitation; memory as a part of (b + 1) X, where X is
+the mean size of a member's own nodes; and for the first size the cost of low stickiness. Only the order of
+tasks is not deterministic: figures of two runs differ by heartbeats only.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python -m jgroups_py.tools.bench.driver_pauses
 
 A group of two: one member in the driver's process (``jgroups_py.blocking``), one in a process of its own. A task in
-each loop is to run every 10 ms. Printed is its worst lateness, phase by phase, while the driver imports and starts
-Spark, collects rows, and collects garbage. At the end the suspected members are printed. Other work of the machine
-slows both.
+each loop is to run every 10 ms. The command prints its worst lateness, phase by phase, while the driver
+imports and starts Spark, collects rows, and collects garbage. At the end the suspected members are printed.
+Other work of the machine slows both.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from jgroups_py.tools.cli import INTERRUPTED
 
 
 def end_with(main: Callable[[], int | None]) -> None:
-    """Run ``main`` and end the process with its exit code (None: 0). An interrupt, alone or among the errors of tasks, is one line
-    and 130: what was measured until then is not reported."""
+    """Run ``main`` and end the process with its exit code (None: 0). An interrupt, alone or among the errors of tasks, prints one
+    line and ends with exit code 130. Figures measured until then are not reported."""
     try:
         code = main() or 0
     except BaseException as error:

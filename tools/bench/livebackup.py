@@ -7,7 +7,7 @@ of the order.
 A live node and a backup, each in a process of its own, TCP on the loopback interface; with ``--together`` both in one process on a network in memory.
 Each operation makes one change, of an object in turn, and the change waits for 1 ms as if for a disk (``--io``). With ``--cpu`` it computes for so long instead,
 in the processes of its node, two for each. 64 clients. ``--realtime`` gives figures that hardly depend on other work of the machine, and takes the
-processors from it. Printed for each number of objects, operations a second:
+processors from it. It prints operations a second for each number of objects:
 
     one at a time   the reference (P1)
     parallel        with the backup that confirms
@@ -17,8 +17,8 @@ processors from it. Printed for each number of objects, operations a second:
                     in the same process, and their mean wait (ms) counts
     live alone      parallel, without a backup; cost: the share of its rate that replication takes
     lag             milliseconds that the backup was behind while the live node was saturated, at p50 and p99
-    cpu             microseconds of processor time that an operation takes in the live node, alone and with a backup. This hardly depends on what else
-                    the machine does
+    cpu             microseconds of processor time that an operation takes in the live node, alone and with a backup.
+                    Other work of the machine hardly changes this
     busy            the share of the time for which the live node's one interpreter works, with a backup (operations a
                     second times cpu). Near 1 the interpreter is the limit, and not the critical path
     of both         the share of the lower one of two limits: the critical path, and the rate of one interpreter

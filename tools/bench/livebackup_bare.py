@@ -1,8 +1,9 @@
-"""The load of the bench of live and backup with bare tasks: what one interpreter for each side allows.
+"""The load of the bench of live and backup with bare tasks. It shows the limit of one interpreter for
+each side.
 
 The same clients wait for the same objects (``trio.Lock``) with the same waits. With a backup, eight bytes of each operation go to it through a
-TCP connection; it makes each object's changes in their order, and four bytes answer the client. Whatever waits to be sent goes in one piece.
-Nothing else of what a live node does is done: no context, no undo, no copies, no group, no error that anybody would notice.
+TCP connection; it makes each object's changes in their order, and four bytes answer the client. All waiting bytes go in one piece. All
+other work of a live node is left out: contexts, undo, copies, the group, and the report of errors.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A node of the bench of live and backup in a process of its own: ``livebackup.py`` starts it. Its argument is JSON.
 
-The first one becomes live, says so, waits for its backups, runs the load and prints what it measured. A backup goes on until it is killed.
+The first one becomes live, says so, waits for its backups, runs the load and prints the figures. A backup goes on until it is killed.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class SimulatedGroup:
             "one_view": self.settled(),
         }
 
-    # --- the things that happen
+    # --- the events
 
     def join(self) -> None:
         self.members.append(self.start("joiner"))

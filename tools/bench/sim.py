@@ -2,8 +2,8 @@
 
 100 members on sim.xml (heartbeat 8 s, MERGE3 10-30 s), one multicast a second in the cluster. Prints
 events, deliveries, seconds of one core, and whether everything arrived. ``--rate`` sends more, a
-second's worth at once by one member, or with ``--turns`` by all members in so many turns of each second; ``--profile`` says which files the time is spent in (and
-makes the run slower: the shares count).
+second's worth at once by one member, or with ``--turns`` by all members in so many turns of each second; ``--profile`` shows the share of
+time by file. It makes the run slower, so only the shares count.
 """
 
 from __future__ import annotations

@@ -53,8 +53,9 @@ def validate(files: tuple[str, ...], strict: bool) -> int:
 def init(file: str, json_out: str | None) -> None:
     """Show where the buckets of a deployment file begin.
 
-    The first index copy that starts makes the instance so. The same file gives the same distribution at every node. The second table tells
-    how many masters each node has after a loss; ! marks more than its capacity.
+    The first index copy that starts makes the instance with these places. The same file gives the same
+    distribution at every node. The second table tells how many masters each node has after a loss; ! marks
+    more than its capacity.
     """
     deployment = load_deployment(file)
     distribution = distribute(deployment)

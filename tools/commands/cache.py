@@ -58,10 +58,10 @@ def cache(
       put PATH KEY VALUE    VALUE is JSON, or else text
       rm PATH [KEY]         a node or an attribute; rm -r PATH: all below, too
       ls, tree [PATH]       names below; all nodes
-      owners [PATH]         who owns the nodes, who keeps copies; nothing moves
-      members, stats        who is here; counters
-      buddies, groups       whose copies are where, with buddy replication
-      discarded             what merges after partitions have dropped
+      owners [PATH]         owners of nodes, and members with copies; no node moves
+      members, stats        the members; the counters
+      buddies, groups       buddy groups: this member's, and those it keeps copies for
+      discarded             values that merges after partitions have dropped
 
     Exit 1: there is no such node or attribute; 2: a command could not run. With buddy replication a read moves
     data to this member, and leaving hands it over, as with any member.

@@ -24,11 +24,11 @@ put PATH KEY VALUE    VALUE is JSON, or else text
 rm PATH [KEY]         a node (those below it stay), or an attribute of it
 rm -r PATH            a node and all below it
 ls [PATH]             names directly below
-owners [PATH]         who owns the nodes from there on, and who keeps copies; nothing moves
+owners [PATH]         owners of all nodes from there on, and members with copies; no node moves
 tree [PATH]           all nodes from there on
-members               who is in the group, the coordinator first
-buddies, groups       whose copies are where (with buddy replication)
-discarded             what merges after partitions have dropped, as far as this member knows
+members               the members of the group, the coordinator first
+buddies, groups       buddy groups: this member's, and those it keeps copies for
+discarded             values that merges after partitions have dropped, as far as this member knows
 stats                 counters of this member
 help, quit"""
 

@@ -75,7 +75,7 @@ def reasons(
     ]
     for (by, cause), count in witness.refused.items():
         why = sentences.get(by, {}).get(cause, cause)
-        found.append(f"{by} refused what others sent {_times(count)}, because it {why}")
+        found.append(f"{by} refused messages of others {_times(count)}, because it {why}")
     if found and doors:
         found.append(f"do the key and the settings of {doors} agree at all members?")
     elif found:

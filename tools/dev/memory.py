@@ -44,8 +44,9 @@ def memory(scenario: str, seconds: float, settings: tuple[str, ...], json_out: s
     """Start members as processes of their own, and watch their resident memory.
 
     Scenario "reader": udp.xml, two members send as fast as they may, 1 KB and 100 B, to everybody and
-    to the third member alone, whose reader never reads. Scenario "relay": relay-udp.xml, a site of
-    three whose second site never comes, at a rate that fills RELAY's buffer within the first half.
+    to the third member alone, whose reader never reads. Scenario "relay": relay-udp.xml, one site
+    of three members; the other site never starts; traffic at a rate that fills RELAY's buffer
+    within the first half.
 
     Exit 1 when a member needed more than its idle size and twice the sum of its limits.
     """

@@ -2,7 +2,8 @@
 
     reader    three members; two send as fast as they may, multicasts and unicasts of 1 KB and 100 B,
               to a third whose reader never reads
-    relay     a site of three whose second site is named but never there, traffic at a fixed rate
+    relay     one site of three members; the other site is named but never starts; traffic at a
+              fixed rate
 
 The parent starts the members and samples their resident size. Idle is a member that has joined and has
 handled some traffic. It may grow by twice the sum of its limits (jgroups_py.channel.limits), which each member computes

@@ -1,4 +1,5 @@
-"""Entries out of managers into an archive, and out of archives into the buckets of a new instance (A22, A57).
+"""Writes entries of managers to an archive, and reads entries of archives for the buckets of a new instance
+(A22, A57).
 
 Both are off line: while no requests are worked on, all copies of a bucket are equal.
 """

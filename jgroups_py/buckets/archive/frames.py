@@ -91,8 +91,8 @@ _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Head | Record |
 
 
 class BadFrame(Exception):
-    """A frame is damaged. The text describes the damage. ``next``: where the next one would begin, if its length can be
-    believed."""
+    """A frame is damaged. The text describes the damage. ``next``: the offset of the next frame, if the damaged frame's
+    length is plausible."""
 
     def __init__(self, problem: str, next: int | None = None) -> None:
         self.next = next

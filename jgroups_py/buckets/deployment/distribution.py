@@ -159,8 +159,8 @@ class _Plan:
         return self.masters[name] / most if most else float("inf")
 
     def _exchange(self) -> bool:
-        """Use two free places that must not be a pair: exchange them with a pair, so that each joins one of its
-        copies."""
+        """Use two free places that must not form a pair. An existing pair is split, and each of its copies
+        forms a pair with one free place."""
         free = [n for n in self.names for _ in range(min(2, self.room[n] - self.copies[n]))]
         for number, one in enumerate(free):
             for other in free[number + 1 :]:
@@ -199,8 +199,8 @@ class _Plan:
         )
 
     def _open_up(self) -> bool:
-        """Exchange a pair of the nodes just reached, which have too many among themselves, with a pair of nodes that
-        may have more masters."""
+        """Exchange a pair of the nodes just reached with a pair of nodes that may have more masters. The nodes just
+        reached have too many pairs among themselves."""
         inside = [pair for pair in self._movable() if pair[0] in self._reached]
         outside = [pair for pair in self._movable() if not self._reached.intersection(pair)]
         for one in inside:

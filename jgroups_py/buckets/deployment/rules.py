@@ -56,7 +56,7 @@ def _units(deployment: Deployment) -> None:
 
 
 def _one_channel_per_host(deployment: Deployment) -> None:
-    """Check that no two nodes have one address: they would be one host, which a master and its slave would share."""
+    """Check that no two nodes have the same address. A master and its slave could otherwise share one host."""
     seen: dict[str, str] = {}
     for node in deployment.nodes:
         if not node.address or is_loopback(node.address):
@@ -70,7 +70,7 @@ def _one_channel_per_host(deployment: Deployment) -> None:
 
 
 def _capacity(deployment: Deployment) -> None:
-    """Check that all copies have a place, all masters have one, and so has a second copy outside each cause of
+    """Check that there are places for all copies, for all masters, and for a second copy outside each cause of
     failure."""
     pairs = deployment.buckets
     holders = [node for node in deployment.nodes if node.managers]

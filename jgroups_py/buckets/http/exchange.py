@@ -11,8 +11,9 @@
 KEY is percent-encoded UTF-8; slashes need not be encoded. ``Idempotency-Key`` marks repeats: a change that comes twice with the same one is
 made once, as far as the item remembers (``ItemLimits.repeats_max``).
 
-201, 204: stored. 404: there is no entry. 405: another method is needed. 409: incr of what is no number. 412: a condition is not met. 413: too
-large. 503: no outcome; the text says whether the request may have run, and Retry-After when a repeat may pass.
+201, 204: stored. 404: there is no entry. 405: another method is needed. 409: incr of a value that is not a
+number. 412: a condition is not met. 413: too large. 503: no outcome; the text says whether the request may
+have run, and Retry-After when a repeat may pass.
 
 Source: RFC 9110, 13.1 (conditions), 15 (status codes).
 """

@@ -1,4 +1,5 @@
-"""The effect of a request on an item: a function of both, equal on master and slave and for repeats.
+"""The effect of a request on an item. It depends on these two only, so it is equal on master and
+slave and for repeats.
 
 Repeats (A6): an item remembers the stamps and outcomes of its last changes. A change that comes twice is not made twice; its first outcome
 is given again. So ``incr`` and ``append``, which cannot be repeated by themselves, can be. Limits: an item remembers

@@ -1,7 +1,7 @@
 """Requests to one item, and their outcomes, as values that travel.
 
-A request reads no clock and draws no chance: the door that takes it from a client adds the time and a stamp
-(``Stamped``). So a request that runs twice, or on two copies of the item, has the same effect.
+A request reads no clock and draws no random number: the door that takes it from a client adds the time and
+a stamp (``Stamped``). So a request that runs twice, or on two copies of the item, has the same effect.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ class CommandParser:
     def _delete(self, name: bytes, words: list[bytes], now: float) -> Command:
         rest = words[1:]
         if rest[:1] == [b"0"]:
-            rest = rest[1:]  # old clients send a time, of which memcached takes 0 only
+            rest = rest[1:]  # old clients send a time; memcached accepts only 0
         if not words or rest not in ([], [b"noreply"]):
             return Wrong("bad_line", _FORMAT if words else _ERROR)
         key = self._key(words[0])

@@ -3,14 +3,16 @@
 A request adds to an entry, and its client gets the place and the entry before it (run/bucket_user.py). As in drills of
 live and backup (live_judge), of which an entry is a log:
 
-    lost, undone, half, duplicated    modifications that were answered and are missing at the end; stand elsewhere; are there though they certainly
-                                      were not carried out, or nobody asked for them; are there twice. At any member that reads
-    stale         entries of which a read lacked a modification that was answered, or shown by another read, before it began, or showed something that is
-                  not there at the end
+    lost          modifications that were answered and are missing at the end, at any member that reads
+    undone        modifications that were answered and stand at another place at the end
+    half          modifications that are there, although they certainly were not carried out or nobody asked for them
+    duplicated    modifications that are there twice
+    stale         entries with a wrong read. The read lacked a modification that was answered, or shown by another read,
+                  before it began; or it showed a modification that is missing at the end
     unavailable   entries that a member could not read at the end
     alone         buckets that have one copy at the end
-    interruption  after a fault, the longest time in which requests for an entry waited, and none that began after it was answered;
-                  of each entry (``interruptions``), and of all (``recoveries``)
+    interruption  the longest time after a fault in which requests for an entry waited, and no request that began after
+                  the fault was answered; of each entry (``interruptions``), and of all (``recoveries``)
 """
 
 from __future__ import annotations

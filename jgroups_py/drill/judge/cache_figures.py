@@ -1,9 +1,9 @@
 """``figures`` for drills of caches: from the applications' requests and their answers.
 
-RTO      the longest time that an application of the site stood still after a fault: a write of its own
-         was under way, and none that it began after the fault was acknowledged. When a primary site
-         failed as a whole: from its failure until another one was promoted, and then the time of writes there
-latency  of a request: a read until its answer, a write until it is acknowledged
+RTO      the longest time that an application of the site stood still after a fault: one of its writes was
+         under way, and no write that it began after the fault was acknowledged. After the failure of a whole
+         primary site: the time until another site was promoted, plus the time of writes there
+latency  the time of a request: of a read until its answer, of a write until it is acknowledged
 """
 
 from __future__ import annotations

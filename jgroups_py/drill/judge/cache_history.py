@@ -1,7 +1,7 @@
 """The history of one key of a cache, and the certain order of its writes.
 
-    before(v, w)   v was acknowledged before w began, both in one life of one site; or w said that it
-                   replaces v; or there is something in between
+    before(v, w)   v was acknowledged before w began, both in one life of one site; or w reported that it
+                   replaces v; or another write lies between them
 
 Other writes may have taken effect in any order: those that overlap in time, and those of two sites that did not know of
 each other (the higher stamp wins, and the judge knows no stamps).

@@ -3,27 +3,27 @@
     acknowledged  writes of a site that returned without an error
     present       a value was found there at the end
     lost          at the end nothing is found there, or a value that is surely older than an acknowledged
-                  write which had to be there: w1 was acknowledged before w2 began, w2 was
-                  acknowledged, w1 is found
-    stale         reads that got such a value, or nothing, though w2 was acknowledged in that site before
-                  they began; the value that a write said it replaces is a read, too
+                  write that had to be there. Example: w1 was acknowledged before w2 began, w2 was
+                  acknowledged, and w1 is found
+    stale         reads that got such an old value, or nothing, although w2 was acknowledged in that site
+                  before they began. A write reports the value that it replaces, which counts as a read
     doubly owned  at the end two members of one view say that they own it
-    discarded     it would be lost, but a merge after a partition, or the other site, says that it dropped
-                  the write or a later one of that side
+    discarded     the write would count as lost, but a merge after a partition, or the other site, reports
+                  that it dropped the write or a later one of that side
     diverged      at the end two sites that reach each other have different values
 
 An acknowledged write must be at its own site, and at every other site unless it is named (``cache_sites``): the members
 of the site that wrote it name the keys that a site has not acknowledged, just before they fall and at the end. After a
 site failure ``unrelayed`` has the writes that the others lacked.
 
-A write without an answer, or with one that says "may have happened", may come true at any time later:
-neither it nor its absence is held against the cache. Writes whose outcome overlaps in time may take
-effect in any order. A value that nobody wrote, or whose writer
-was told that certainly nothing was changed, is stale as well. A read at a member whose view lacks a living member is not held against it:
-its site is split, and each side knows its own writes only.
+A write without an answer, or with the answer "may have happened", may take effect at any later time. Neither
+its presence nor its absence counts against the cache. Writes that overlap in time may take effect in any
+order. A value is also stale if nobody wrote it, or if its writer was told that certainly nothing was changed.
+A read does not count against a member whose view lacks a living member: its site is split, and each side
+knows its own writes only.
 
-``unprotected``: from a crash until every survivor has a view without the fallen member and reports that all that it
-owns has its copies. Caches themselves report this, the named keys, the end of a bootstrap, and the members at the end.
+``unprotected``: from a crash until every survivor has a view without the fallen member and reports that all its nodes
+have their copies. Caches themselves report this, the named keys, the end of a bootstrap, and the members at the end.
 """
 
 from __future__ import annotations

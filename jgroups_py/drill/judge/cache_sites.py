@@ -147,7 +147,7 @@ class SitesOfHistory:
         return found
 
     def _open(self, named: _Named, until: float) -> bool:
-        """Did nobody have its nodes ``until`` then?"""
+        """Had nobody adopted its nodes before ``until``?"""
         for who, said in self._told.items():
             if who.site != named.who.site or self._evidence.ended(who) < until:
                 continue

@@ -1,14 +1,14 @@
 """The figures that an operator wants after a drill, reckoned from the messages that applications sent and were given.
 
-    RTO            the longest time that the service stood still after a fault: messages waited, and none
-                   that was sent after the fault was at another site (``flows.longest_wait``). When a
-                   primary site failed as a whole: from its failure until another one was promoted, and then the wait of
-                   messages sent there
+    RTO            the longest time that the service stood still after a fault: messages waited, and no message
+                   sent after the fault had reached another site (``flows.longest_wait``). After the failure of a
+                   whole primary site: the time until another site was promoted, plus the wait of messages sent
+                   there
     latency        from send to delivery at each member of another site (in a drill of one site:
                    of the same one), p50 and p99 by nearest rank
     lag            the largest age of a message when it first reached another site
     buffer         how full RELAY's buffers were, in per cent of their limit, and how soon the
-                   fullest is full at the fastest steady growth that was seen. RELAY says so itself.
+                   fullest is full at the fastest steady growth that was seen. RELAY reports it itself.
 
 RPO is the judge's ``rpo_s``. A fault after which nothing was sent has no recovery (``seconds`` and ``why``).
 """

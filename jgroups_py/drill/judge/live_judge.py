@@ -3,14 +3,17 @@
 An operation appends an entry to several logs. Its client gets the place of each entry and the entry before it
 (run/live_user.py).
 
-    lost        operations that were confirmed, of which a node lacks an entry at the end
-    undone      operations that were confirmed, of which an entry stands elsewhere at the end, or after another one, than its client was told
-    half        operations of which a node has some entries and lacks others, at the end or when it became live; or any, though nobody began it or its
-                client was told that it did not run
-    duplicated  operations of which a log has two entries
-    diverged    logs that two nodes have differently at the end
-    takeover    from the crash, the vanishing or the leaving of the live node until an operation is confirmed that began after it
-    rto         after any fault, the longest time from the first request until an operation is confirmed that began after the fault
+    lost        confirmed operations with an entry that a node lacks at the end
+    undone      confirmed operations with an entry that moved: at the end its place, or the entry before it, is not the
+                one that the client was told
+    half        operations with some of their entries at a node, at the end or when it became live; or with any entry,
+                although nobody began the operation or its client was told that it did not run
+    duplicated  operations with two entries in one log
+    diverged    logs that differ between two nodes at the end
+    takeover    the time from the crash, vanishing or leaving of the live node until an operation that began later is
+                confirmed
+    rto         the longest time after any fault: from the first request until an operation that began after the fault
+                is confirmed
 
 The nodes that are live or a backup at the end are judged; without any, nothing is measured. An operation with an
 unknown outcome may be there or not, but only as a whole.

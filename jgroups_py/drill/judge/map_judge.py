@@ -1,16 +1,16 @@
 """The verdict on a drill of maps, from the puts of applications, and from each other's values that they saw.
 
-    lost        keys of which a host lacks the required value at the end: it has nothing, or a value that is surely older than a put
-                that returned (``map_history.KeyHistory.before``), or one that nobody put
-    owed        to a host: the puts that returned at hosts that are there at the end and not cut off from it, whatever became of them
-                meanwhile; and those of other hosts that one of these has seen
-    diverged    keys that two hosts, which are not cut off from each other, have differently at the end
-    stale       keys at which a host read, or saw, something surely older than what it had put or seen before, also before its
-                process was killed
-    unsent      puts that returned at a host which is not there at the end, and that nobody else ever saw nor replaced
-    lag         from the return of a put until another host, which ran all the time, has it or its replacement
-    divergence  the time for which a key was different at hosts that ran, cut off from each other or not
-    healed      of each heal, restart and resume: from then until no key differs any more that differed then
+    lost        keys with a wrong value at a host at the end: the host has no value, or a value surely older than an owed put
+                (``map_history.KeyHistory.before``), or a value that nobody put
+    owed        the puts that a host must have: those that returned at hosts that are present at the end and not cut off from
+                it, even if these hosts were killed meanwhile; and puts of other hosts that one of these has seen
+    diverged    keys with different values at two hosts at the end, if the two are not cut off from each other
+    stale       keys of which a host read or saw a value surely older than one that it had put or seen before; a kill of
+                its process in between is no excuse
+    unsent      puts that returned at a host that is absent at the end, and that no other host ever saw or replaced
+    lag         the time from the return of a put until another host, which ran all the time, has it or its replacement
+    divergence  the time for which a key differed between running hosts, cut off from each other or not
+    healed      the time from a heal, restart or resume until all keys that differed then are equal
 
 May import: evidence, rules. Imported by: judged, report.
 """

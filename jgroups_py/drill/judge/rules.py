@@ -1,26 +1,28 @@
-"""The rules of the verdict on a drill of messages, once: the judge and Spark's recount read logs each by itself, and
-ask here.
+"""The rules of the verdict on a drill of messages. The judge and Spark's recount read the logs independently, and both
+use these rules.
 
     rule          where             what it says
-    obliged       Rules.must_have   members of the site's view from before the send until the end must have a message;
-                                    not those who died, left, were expelled, are paused, or cut off from the origin
+    obliged       Rules.must_have   a member must have a message if it was in the site's view from before the send until
+                                    the end. Members that died, left, were expelled, are paused or are cut off from the
+                                    origin are excepted
     failure       failures          a site fails when ``fail_site`` says so, or its last living member falls; it may
                                     fail again
     reign         reigns            without a primary every site relays to every other; ``promote`` ends the duties of
                                     the former primary, and the new one's messages count from ``grace`` after it
-    not relayed   Rules.fate        sent where nothing is relayed: counted, and lost or unrelayed as any other unless
-                                    the drill says ``relay: primary only``; nothing is held against a site within
-                                    ``grace`` after a promotion
-    lost          Rules.fate        missing at somebody obliged, and delivered at home at least ``grace`` before the
-                                    site failed or its reign ended
+    not relayed   Rules.fate        a message sent at a site that relays nothing: it is counted, and may be lost or
+                                    unrelayed like any other, unless the drill says ``relay: primary only``. Within
+                                    ``grace`` after a promotion no message counts against a site
+    lost          Rules.fate        a message that an obliged member lacks, and that was delivered at home at least
+                                    ``grace`` before the site failed or its reign ended
     unrelayed     Rules.fate        the same, but delivered at home only within the last ``grace``; its age is counted
                                     from the send to the failure
     agreement     Rules.owed_since  a member that shared the view of a delivery and a later one must have the message,
                                     too
-    detection     Rules.falls       until the last survivor's view lacks the fallen, or the relays' view a failed site
-    take-over     Rules.falls       is measured when the first of a view falls: until something sent after that is
-                                    delivered in another site
-    expectation   held              the largest time; none if a required one is missing
+    detection     Rules.falls       the time until the last survivor's view lacks the fallen member, or the relays' view
+                                    lacks a failed site
+    take-over     Rules.falls       measured when the first member of a view falls: the time until a message sent after
+                                    the fall is delivered in another site
+    expectation   held              the largest time; no value if a required time is missing
 
 During a split a site has several views: the site's view is the one that most of its living members hold.
 

@@ -1,14 +1,14 @@
 """The verdict on a drill, from messages sent and delivered by applications, and from their views.
 
-    counted     some member of its origin's site delivered it
-    lost        counted and missing at somebody who must have it
+    counted     a message that a member of its origin's site delivered
+    lost        a counted message that is missing at a member that must have it
     unrelayed   the same, but delivered at home only just before the site failed; reported
-    lost_inside delivered in a site, missing at another member that must agree
-    unsent      sent, delivered nowhere; reported
+    lost_inside a message delivered in a site, and missing at another member there that must have it
+    unsent      a message sent and delivered nowhere; reported
 
 The rules are in ``rules.py``: the required receivers, and the meaning of a failure.
 
-Nothing of the protocols is imported here, directly or indirectly.
+This module imports nothing of the protocols, directly or indirectly.
 """
 
 from __future__ import annotations

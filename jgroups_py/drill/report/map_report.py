@@ -152,7 +152,7 @@ def _headlines(verdict: MapVerdict, several: bool) -> list[Headline]:
             Headline(
                 "Healed",
                 as_seconds(max(known)) if whole else "not healed",
-                "from the end of a cut, or a host's return, until what differed then was equal",
+                "from the end of a cut, or a host's return, until all keys that differed then were equal",
                 bad=not whole,
             )
         )

@@ -119,7 +119,7 @@ def _show_unrelayed(out: Console, verdict: CacheVerdict) -> None:
     if verdict.rpo is None:
         return
     out.print(
-        f"what other sites had not when a site failed: {len(verdict.unrelayed)} keys,"
+        f"values that other sites lacked when a site failed: {len(verdict.unrelayed)} keys,"
         f" the oldest write {seconds(verdict.rpo)} old"
     )
     if verdict.unrelayed:

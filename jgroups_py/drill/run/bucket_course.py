@@ -42,7 +42,7 @@ class BucketCourse(TrioCourse[M]):
         self._hit_as: dict[tuple[str, str], str] = {}
         """The role for which a member is hit, until that is logged."""
 
-    # --- what a runner says
+    # --- defined by a runner
 
     @abstractmethod
     async def _standing(self, administrator: M) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class BucketCourse(TrioCourse[M]):
     def _patient(self, seconds: float) -> float:
         return seconds
 
-    # --- what happens
+    # --- the course
 
     def _move_began(self, told: dict[str, Any] | None = None, /, **more: Any) -> None:
         self._told = {**(told or {}), **more}

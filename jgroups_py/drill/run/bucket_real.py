@@ -51,7 +51,9 @@ class BucketRealDrill(BucketCourse[Process], AskedDrill):
         with trio.move_on_after(self._patient(STANDING_SECONDS)):
             await self._until(lambda: self._stands is not None)
         if self._stands is None:
-            raise DrillError(f"{self.plan.file}: {administrator} does not say who has what")
+            raise DrillError(
+                f"{self.plan.file}: {administrator} does not report the places of components"
+            )
         return self._stands
 
     def _patient(self, seconds: float) -> float:

@@ -503,7 +503,7 @@ class RealDrill(TrioCourse[Process]):
     async def _tell_relay(self, relay: Process, what: str, site: str) -> None:
         await self._tell(relay, do=what, site=site)
 
-    # what is logged
+    # log records
 
     def merged(self) -> Iterator[DrillRecord]:
         """Yield all records by time, from the drill's zero."""

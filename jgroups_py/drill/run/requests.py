@@ -2,8 +2,8 @@
 
 Buddy replication needs requests that are spread evenly and are sticky. Here each key has a home among the present
 members (rendezvous hashing: when a member goes, only its keys move). With the probability ``stickiness`` a member asks
-for a key at home there, else for a foreign one: that request has gone astray. Stickiness 1 is a perfect load balancer,
-0 one that always errs.
+for a key whose home it is, else for a key of another member. Such a request has gone astray. Stickiness 1 is a perfect
+load balancer, 0 one that always errs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Resolves roles such as ``NYC.relay`` to members, at the moment of an event.
 
-The runner knows the living members and their views; the view of most of them decides.
+The runner knows the living members and their views; the view that most of them hold decides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class DrillError(JGroupsError):
 
 
 def main_view(views: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the view held by most; of equals the first one in the given order."""
+    """Return the view that most members hold. Of several such views it is the first one in the
+    given order."""
     counts: dict[tuple[str, ...], int] = {}
     for view in views:
         counts[tuple(view)] = counts.get(tuple(view), 0) + 1

@@ -177,7 +177,7 @@ class Simulation(Course[Member]):
         self._go_on(action(*args))
 
     def _go_on(self, running: Coroutine[float, None, None]) -> None:
-        """Run a course until it waits, and again at the time that it waits for."""
+        """Run a course until it waits. Run it again when its wait is over."""
         try:
             t = running.send(None)
         except StopIteration:
@@ -224,7 +224,7 @@ class Simulation(Course[Member]):
                 return False
         return True
 
-    # what is logged
+    # log records
 
     def _log(
         self,

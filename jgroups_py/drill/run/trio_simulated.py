@@ -289,7 +289,7 @@ class TrioSimulation(TrioCourse[M]):
                         self._zero,
                     )
 
-    # --- what is logged
+    # --- log records
 
     def _log_of(self, member: M) -> Log:
         return partial(self._log, member)

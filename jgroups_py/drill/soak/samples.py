@@ -22,7 +22,8 @@ from jgroups_py.drill.soak.tables import Tables, TableSize
 
 TOLERANCE: Final = 0.05
 SLACK_ENTRIES: Final = 8
-"""Allowed new entries of a table of one process; of all members together one for each."""
+"""Allowed new entries of a table of one process; the sum of all members may have one more for each
+member."""
 SLACK_INNER: Final = 32
 """The same for tables inside the entries of a table."""
 WINDOW: Final = 12

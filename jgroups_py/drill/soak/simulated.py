@@ -41,9 +41,9 @@ def run_simulated(
     memory: str = "counted",
     prepare: Callable[[World], None] | None = None,
 ) -> SoakRun:
-    """``check``: RELAY's invariants across members after every step, every protocol's own ones every
-    few virtual seconds. ``memory``: "traced", "counted" or "none". ``prepare``: is given the world before
-    the start."""
+    """``check``: check RELAY's invariants across members after every step, and the invariants of each
+    protocol every few virtual seconds. ``memory``: "traced", "counted" or "none". ``prepare``: is given
+    the world before the start."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="jgroups-longlife-") as folder:
         simulation = LongSimulation(plan, progress, Path(folder), check, memory)

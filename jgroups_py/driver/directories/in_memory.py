@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class MemoryDirectories:
-    """See the module's docstring. It answers at once, and the same requests the same way."""
+    """See the module's docstring. It answers at once. Equal requests get equal answers."""
 
     def __init__(self) -> None:
         self.folders: dict[tuple[str, str], dict[str, bytes]] = {}

@@ -1,8 +1,8 @@
 """bounds: a stack keeps the bounds of its configuration, checked during a run.
 
-It looks at a protocol's own statistics where a limit is simple, and at the reader's stream: the stream holds no more of
-each sender than that sender's credits and one message that FRAG2 cut, because the fragments of one are given back in
-advance (unless the two were apart: then the sender did not count it).
+It compares a protocol's own statistics with simple limits. It also checks the reader's stream. The stream holds at most
+the credits of each sender and one message that FRAG2 cut, because the credits of fragments are given back in advance.
+The check leaves out members that were apart, because the sender did not count those messages.
 """
 
 from __future__ import annotations

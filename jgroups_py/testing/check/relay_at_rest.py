@@ -15,10 +15,11 @@ its site is not harmed."""
 def given_up(
     sites: Mapping[str, SiteTables], origins: Mapping[bytes, Origin]
 ) -> Iterator[tuple[str, str, int, int]]:
-    """Yield (receiver, origin, first, last) of messages announced as lost although RELAY promises them:
-    no buffer overflowed, the origin's site was not split or nobody of it has gone (or is cut off
-    for good), the receiver was on no smaller side of a partition nor beside a group that began
-    anew, nobody was promoted, and the origin lives or no more holders fell than may."""
+    """Yield (receiver, origin, first, last) of messages announced as lost although RELAY promises them.
+    It promises them if all this holds: no buffer overflowed; the origin's site was not split, or none
+    of its members has gone (or is cut off for good); the receiver was neither on the smaller side of a
+    partition nor beside a group that began anew; no site was promoted; the origin lives, or no more
+    holders fell than may."""
     living = [w for site in sites.values() for w in site.living()]
     if any(w.relay.state.epoch[0] for w in living):
         return

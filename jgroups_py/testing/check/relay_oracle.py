@@ -1,23 +1,24 @@
 """RELAY's invariants over whole simulated clusters, checked after every step of every member.
 
     I1  no application is delivered a number twice, out of order, or over a gap that was not announced
-    I2  `cursor`, `forwarded`, `site_digest`, `trimmed` never exceed what the origin sent, a site digest
-        is what the application was delivered, and `trimmed` is at most what every member of every
-        site has that counts for the trim
+    I2  `cursor`, `forwarded`, `site_digest`, `trimmed` never exceed the numbers that the origin sent. A site
+        digest equals the numbers delivered to the application. `trimmed` is at most the lowest number
+        delivered at any member that counts for the trim
     I3  a message that a survivor delivered and some site has not acknowledged is in the buffer of its living
         origin or of a complete holder, or a view round is under way
-    I4  members that installed the same view delivered the same of those who departed with it
+    I4  members that installed the same view delivered the same messages of the members that departed with it
     I5  buffers are within their limits and hold nothing that is trimmed
 
 Numbers are counted here: the n-th multicast that an application sends is number n of that incarnation, and deliveries
-are recognised by their content. Of RELAY only ``numbers`` and public attributes are read. Incremental: a step of one
-host compares its tables with those it had, and looks at the rest of its site only where a member fell, a view came, a
-buffer shrank.
+are recognised by their content. Of RELAY only ``numbers`` and public attributes are read. The check is incremental: after a
+step of a host it compares the host's tables with the earlier ones. It looks at the rest of the site only where a member
+fell, a view came, or a buffer shrank.
 
 The design (RELAY.md) promises I3 for departed origins while fewer than ``buffering_members`` holders fall between two
 moments at which all are complete. Messages that are missing after more falls, or after a partition and one fall, are
-excused. So are messages that an origin sent before it heard of its site's promotion, or before it was gone by then:
-only the relay keeps those. A member cut off from its site is not held to I2's last part until it has caught up. A
+excused. So are messages that an origin sent before it heard of its site's promotion, and all messages of an origin that
+was gone by then: only the relay keeps those. The last part of I2 does not apply to a member cut off from its site until
+it has caught up. A
 property that does not hold is raised as ``Violated``, with the member, the time and the world's seed.
 """
 
@@ -365,7 +366,7 @@ class RelayOracle:
                 other.outvoted = True
         if old is None:
             watched.since = self.world.now
-            first = view.members[0]  # the newcomer learns of that one's gaps, too
+            first = view.members[0]  # the newcomer learns of the gaps of this member, too
             watched.outvoted = (
                 bool(beyond)
                 or any(w.outvoted for w in site.members if w.member.address == first)
@@ -374,7 +375,7 @@ class RelayOracle:
         else:  # their messages may still come, unless it has a later view now
             beyond = [w for w in beyond if w.view is not None and w.view.id <= view.id]
         if beyond:
-            site.disturbed = site.split = True  # the member's group is beside theirs
+            site.disturbed = site.split = True  # the member's group runs beside the other group
             for other in here:
                 other.apart = True
         if old is None:

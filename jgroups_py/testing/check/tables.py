@@ -22,15 +22,15 @@ DEPTH_MAX: Final = 6
 NOT_LOOKED_AT: Final = ("stack", "config", "log")
 """Attributes that lead elsewhere."""
 MAY_REMEMBER: Final[dict[str, str]] = {
-    "NAKACK2.repair._answered": "who asked last, for pacing; forgotten with the next question",
-    "NAKACK2.senders.left": "how far who departed was: for departed_remembered, at most max_departed",
+    "NAKACK2.repair._answered": "the last asker, for pacing; forgotten with the next question",
+    "NAKACK2.senders.left": "the progress of departed members: for departed_remembered, at most max_departed",
     "NAKACK2._early": "batches of strangers until the next view: max_buffered_before_join",
     "UNICAST3._answered": "as NAKACK2's",
     "MFC._debts": "strangers: at most max_strangers",
     "UFC._debts": "strangers: at most max_strangers",
-    "STATE_TRANSFER._covered": "of members whom a state's provider knew: until the third view after it",
+    "STATE_TRANSFER._covered": "of members known to a state's provider: until the third view after it",
     "RELAY.joining.snapshots": "digests of views whose joiners may still ask: at most 8, for five minutes",
-    "RELAY.bridge.sessions.have": "what a peer said to have when it asked last",
+    "RELAY.bridge.sessions.have": "the digest that a peer reported with its last question",
     "RELAY.buffer._arrived": "empty entries behind what stays: at most 64, or twice what is there",
     "RELAY.state._forgotten": "so that old copies are not delivered: at most 1000",
     "RELAY.state.left": "origins of other sites, which may come back: at most 1000 of each",
@@ -59,8 +59,8 @@ def leftovers(
 
 
 def _kept_for_a_site(here: Iterable[Member]) -> set[Address]:
-    """Return the origins of a site that has never met another one: the first site that comes gets their messages or the
-    gaps."""
+    """Return the origins of a site that has never met another site. It keeps them, because the first site that comes
+    gets their messages or gaps."""
     relays = [p for m in here for p in m.stack.protocols if isinstance(p, RELAY)]
     waiting = [r for r in relays if r.is_relaying and not r.state.sites]
     return {UUID(origin) for r in waiting for origin in r.state.delivered}

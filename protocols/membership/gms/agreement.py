@@ -373,7 +373,7 @@ class Agreement:
         waiting = round.unreported if round.fetching is None else tuple(round.fetching)
         self._out.trace("agree", step="timed out", waiting=waiting)
         self._out.log.warning(
-            "survivors did not agree in time, the view goes out without word from %s",
+            "survivors did not agree in time, the view goes out without an answer of %s",
             ", ".join(self._out.name_of(m) for m in waiting),
         )
         if round.fetching is not None:

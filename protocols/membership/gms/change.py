@@ -25,7 +25,7 @@ class PendingChanges:
         self._suspects: dict[Address, bool] = {}
         """True: the member's death is proved."""
 
-    # --- who acts
+    # --- the acting member
 
     def departs(self, member: Address) -> bool:
         """Return whether ``member`` is suspected, or wants to leave."""

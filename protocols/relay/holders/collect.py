@@ -49,7 +49,7 @@ class Collect:
     def next_fetch(self, buffer: RelayBuffer, trimmed: Numbers) -> tuple[Address, Ranges] | None:
         """Return the member to ask now, and the runs to ask for. None: there is nothing to ask, or an answer is on its way.
 
-        Each offer of a member is taken up once: runs that it then does not send are gone there.
+        Each offered run is asked for once. If the member does not send it, the run is gone there.
         """
         if self.fetching is not None:
             return None

@@ -68,8 +68,8 @@ class Joining:
     # --- for joiners
 
     def remember_view(self, joined: list[Address], known_here: Callable[[], Known]) -> None:
-        """Remember the present digests. Joiners of this view begin with them, and earlier ones that may have missed
-        theirs."""
+        """Remember the present digests. Joiners of this view begin with them, and so do earlier joiners that may
+        have missed theirs."""
         self.fresh.update(dict.fromkeys(joined))
         self.fresh = {m: None for m in self.fresh if m in self._roles.line}
         if self.fresh:
@@ -101,7 +101,7 @@ class Joining:
         kept = [(k, s) for k, s in self.snapshots.items() if s.waiting and s.at > oldest]
         self.snapshots = dict(kept[-SNAPSHOTS_MAX:])
 
-    # --- where this member begins
+    # --- first numbers of this member
 
     def join(self, view: ViewKey) -> None:
         """Begin to wait for the digests: this member joined with ``view``."""

@@ -10,8 +10,8 @@
     relays     messages from one site to another, and how much later they come than within the site
 
 All processes read and write the same lines, and have the same parent. Java JGroups runs with the stock stack and with a tuned one, and
-has a warm-up that lets it compile. A mesh of ZeroMQ, NATS and Redis have no reliability and no members: they show what Python
-reaches without them. Two bare processes on trio show the floor of a call.
+has a warm-up that lets it compile. A mesh of ZeroMQ, NATS and Redis have no reliability and no members: they show the rates
+that Python reaches without them. Two bare processes on trio show the floor of a call.
 
 It first prints the expected duration. No case begins after --minutes, and each has its own limit.
 """
@@ -34,7 +34,7 @@ from jgroups_py.tools.commands.mperf_load import SIZE_MIN
 
 STACKS: Final = ("udp.xml", "tcp.xml")
 SMALLEST: Final = HEAD.size
-"""Bytes of a relayed message that say what it is."""
+"""Bytes of a relayed message that identify it."""
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -232,7 +232,7 @@ class Stage:
                 self.world.flush(member)
                 return
 
-    # --- what happens
+    # --- events
 
     def plan(self, case: BucketCase) -> None:
         """Plan the clients' requests and the faults at their times."""

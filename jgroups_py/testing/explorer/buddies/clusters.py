@@ -153,7 +153,7 @@ class _Cluster:
         if self.problem is not None:
             raise self.problem
 
-    # --- what happens
+    # --- events
 
     def _one(self) -> None:
         random = self.random

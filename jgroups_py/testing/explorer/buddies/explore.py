@@ -29,15 +29,16 @@ PROFILES: Final = (
     *("crashes", "async", "merges", "chaos", "sites", "active", "overflow", "passive", "skips"),
     *("three", "missed", "stopped"),
 )
-"""crashes: no more than must lose nothing, with leaves and joins. async: the same, owners and
-backups judged. merges: partitions without crashes: lost values are listed. chaos: both at once, owners and
-backups judged. sites: two of them, one written to; crashes in both, the link cut, the first one lost,
-bootstrap. active: both are written to, one is promoted; dropped values are listed. overflow: removals
-that could not be kept for the other site; reconciliation. three: as sites (even seeds) or active, three of
-them. passive: as crashes (even seeds) or merges (odd
-ones), while values leave the memory of their owners and come back. skips: as crashes and async, while members
-miss views. missed: as merges, while members miss views, those of merges, too. stopped: with
-``partition=majority``, no more members than there are buddies are stopped, and hear of nothing until they are merged; nothing may be lost."""
+"""crashes: as many crashes as the buddies must survive, with leaves and joins. async: the same; owners and
+backups are judged. merges: partitions without crashes; lost values are listed. chaos: crashes and partitions;
+owners and backups are judged. sites: two sites, one of which is written to; both have crashes, the link is
+cut, the first site is lost, and a bootstrap follows. active: both sites are written to, and one is promoted;
+dropped values are listed. overflow: some removals cannot be kept for the other site; a reconciliation follows.
+three: three sites, as sites (even seeds) or active (odd ones). passive: as crashes (even seeds) or merges
+(odd ones), while values leave the memory of their owners and come back. skips: as crashes and async, while
+members miss views. missed: as merges, while members miss views, also merge views. stopped: with
+``partition=majority``. At most as many members as there are buddies are stopped. They notice nothing until
+they are merged, and nothing may be lost."""
 
 
 def explore(seed: int, profile: str) -> tuple[BuddySchedule, RunOutcome]:

@@ -277,7 +277,8 @@ class BuddyWorld:
 
     def _do_crash(self, member: Address) -> bool:
         """Crash a member. Messages that it sent before may still arrive, as long as its view is not replaced. Return
-        whether the crash is allowed. Where harm is judged, only as many crashes are allowed as must do no harm."""
+        whether the crash is allowed. Where harm is judged, only as many crashes are allowed as the buddies
+        must survive."""
         if member not in self.machines or len(self.machines) < 2:
             return False
         if self.setting.judged == "values" and not self.may_crash():

@@ -172,7 +172,7 @@ class Mutator:
         at = self._at(data)
         data[at:] = other[0][min(at, len(other[0])) :]
 
-    # --- where something stands
+    # --- places
 
     def _fixed(self, width: int, left: int) -> bytes:
         """Return a number at a limit, or near the count of bytes that are left."""

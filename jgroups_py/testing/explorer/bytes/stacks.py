@@ -1,9 +1,9 @@
 """Whole simulated clusters under attack: an episode sets one up, strikes it, and checks it afterwards.
 
-An episode is of one of two kinds. ``strangers``: packets that were replayed, truncated, reordered, come from
-strangers or with numbers out of every range. Afterwards the members share one view and get each other's messages
-once and in order. ``forgers``: honest packets altered, and control messages in members' names. A group without
-encryption cannot keep its order then; members must live, stay small and within their invariants.
+An episode is of one of two kinds. ``strangers``: packets that were replayed, truncated or reordered, packets of
+strangers, and packets with numbers out of every range. Afterwards the members share one view and get each
+other's messages once and in order. ``forgers``: honest packets altered, and control messages in members' names.
+A group without encryption cannot keep its order then; members must live, stay small and within their invariants.
 
 In both no exception leaves a machine, no input takes long, and a transport counts its drops.
 """

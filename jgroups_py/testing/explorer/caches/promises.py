@@ -5,16 +5,16 @@ design/linearizability.md has the reasons; each rule is here once.
     all         an operation with a result is exact: it has its place between its call and its return
     replicated  an operation that did not wait (a read, an update or move that found nothing) read from the
                 member's own copy: exact for that copy (``Operation.copy``)
-    replicated  calls begun and done on a line of views that did not go on are gone with it. An operation that was begun
-                before or not acknowledged may have happened. A read there is not judged, nor one at a member that the
-                others went on without
-    replicated, a read at a member that was lost in that view is not judged if it may have seen a change
-    buddy       that nobody was ever told of
-    buddy       a read is not judged at a member on the smaller side of a split, or that others went on without
-    buddy       once two groups go on side by side (no ``partition=majority``, or a member that found nobody when
-                it started) a merge chooses node by node: judged is what was before
-    buddy       once a group goes on without more living members than there are buddies, whatever ``partition`` says: an
-                owner and all its buddies may be among them. Judged is what was before
+    replicated  a line of views may end (places.py). Calls that were begun and done on it are lost with it. A call that
+                was begun before that line, or was not acknowledged, may have happened. Reads on that line are not
+                judged, nor reads at a member that the others went on without
+    replicated, a read at a member that was lost in that view is not judged if it may have seen a change whose
+    buddy       outcome no caller ever learned
+    buddy       a read is not judged at a member on the smaller side of a split, or at one that others went on without
+    buddy       two groups may go on side by side (no ``partition=majority``, or a member that found nobody when it
+                started). A merge then chooses node by node, so only the calls before that are judged
+    buddy       a group may go on without more living members than there are buddies, whatever ``partition`` says. An
+                owner and all its buddies may be among these members, so only the calls before that are judged
 """
 
 from __future__ import annotations

@@ -159,8 +159,8 @@ class CacheStage:
         self.last: list[str] = []
         """Incarnations that are present at the end."""
         self.split_at: float | None = None
-        """The first time when two groups of owners and buddies went on side by side, or one without more living members
-        than buddies."""
+        """The first time when two groups of owners and buddies went on side by side, or when a group went on with no
+        more living members than buddies."""
         self.problem = ""
         """Problems of the stage: members that never came, or never ended."""
         self._stack = folder / "stack.xml"

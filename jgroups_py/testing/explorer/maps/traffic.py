@@ -1,8 +1,7 @@
 """The cost of a put on the wire: with a link for each peer, as over TCP, and with a group that multicasts.
 
-Counted are the bytes of replicas' messages, with the frame of a TCP stream or the envelope of a group, and without the headers of TCP, IP and
-the group's stack. After a put hosts report their numbers, which counts; their reports without puts are measured
-separately.
+The bytes of replicas' messages are counted, with the frame of a TCP stream or the envelope of a group, and without the headers of TCP, IP
+and the group's stack. After a put hosts report their numbers, and these reports count, too. Reports without puts are measured separately.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class FaultDraw:
             delay=self.random.choice(DELAYS),
         )
 
-    # --- who
+    # --- members
 
     def _site(self) -> str:
         return self.random.choice(self.sites)

@@ -2,7 +2,7 @@
 
     SITE.relay      the first of its site, which is coordinator (and relay)
     SITE.standby    the next one                    SITE.last       the last one
-    SITE.any/3      the living members' fourth, counted round
+    SITE.any/3      the fourth living member; counting begins again after the last
     SITE.dead/0     the first of those that are gone
     SITE.all        all that live                   SITE.NAME       that one, if it lives
     SITE.trigger    the member whose trace the step waited for

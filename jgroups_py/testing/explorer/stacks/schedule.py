@@ -109,7 +109,7 @@ class After(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One fault, ``at`` seconds after everybody was started. ``who``: names or roles of members, for example ``relay``.
-    The other fields that count depend on ``do``: ``jgroups_py/testing/explorer/stacks/faults.py`` says it."""
+    ``do`` decides which other fields count; see ``jgroups_py/testing/explorer/stacks/faults.py``."""
 
     at: Seconds
     do: Kind
@@ -196,7 +196,7 @@ def load(file: Path) -> Schedule:
 
 
 def _problem(schedule: Schedule) -> str | None:
-    """Return the fault of values that are right by themselves."""
+    """Return the contradiction between values that are valid by themselves."""
     return next(_problems(schedule), None)
 
 

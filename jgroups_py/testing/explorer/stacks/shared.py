@@ -1,4 +1,5 @@
-"""Something shared on the members' channels: registers in one order for all, with callers at every member.
+"""Registers that the members share over their channels. All writes have one order, and every member has
+callers.
 
 It works like a replicated cache (``cache/total_order.py``, the same machine), on any stack of a schedule.
 Its messages are messages of the members as all others, so the checkers count them, too; its history must
@@ -230,7 +231,7 @@ class _Peer:
             self.busy.pop(found[0], None)
             self.order.give_up(proposal)
 
-    # --- what comes
+    # --- arrivals
 
     def _view(self, view: View) -> None:
         order, me = self.order, self.order.me
@@ -348,7 +349,7 @@ class _Peer:
             entry.result, entry.at_return = asked.result, self.journey.place
             entry.returned = self.shared.now()
 
-    # --- what goes
+    # --- sending
 
     def push(self) -> None:
         """Send the machine's output, as far as flow control permits."""
