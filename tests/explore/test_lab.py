@@ -224,6 +224,40 @@ def test_an_interrupt_ends_processes_of_which_one_was_killed_while_it_sent_its_r
     assert command.returncode == 0
 
 
+KILLED_AT_WORK = """
+import time
+from jgroups_py.testing.explorer.pool import each
+
+def work(number):
+    if number >= 4:
+        time.sleep(0.2 if number % 2 else 1_000)
+    return number
+
+if __name__ == "__main__":
+    for number in each(work, range(1_000), 2):
+        print(number, flush=True)
+"""
+
+
+def test_processes_end_when_their_command_is_killed(tmp_path: Path) -> None:
+    """Each keeps the pipe of all open, so they waited for further work for ever."""
+    script = tmp_path / "script.py"
+    script.write_text(KILLED_AT_WORK)
+    command = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert command.stdout is not None
+        assert command.stdout.readline()
+        command.kill()
+        # The output ends when no process has it any more.
+        command.communicate(timeout=patient(20))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(command.pid, signal.SIGKILL)
+        command.wait()
+
+
 # --- the shrinker
 
 

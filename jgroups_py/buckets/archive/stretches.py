@@ -32,6 +32,7 @@ from jgroups_py.buckets.deployment.application import load_application
 from jgroups_py.buckets.deployment.distribution import distribute
 from jgroups_py.buckets.deployment.model import Deployment
 from jgroups_py.buckets.digest import digest_of
+from jgroups_py.driver.with_parent import end_with_parent
 
 STRETCHES_MAX: Final = 1_000
 """The most stretches of one re-partition; each node has a file for each of them."""
@@ -74,9 +75,8 @@ def in_processes(processes: int) -> Run:
     def run(
         do: Callable[[StretchTask], StretchDone], tasks: Sequence[StretchTask]
     ) -> Iterator[StretchDone]:
-        with ProcessPoolExecutor(
-            min(processes, len(tasks)), mp_context=get_context("spawn")
-        ) as pool:
+        count = min(processes, len(tasks))
+        with ProcessPoolExecutor(count, get_context("spawn"), end_with_parent) as pool:
             yield from pool.map(do, tasks)
 
     return run
