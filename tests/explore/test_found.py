@@ -35,7 +35,7 @@ def test_every_file_is_a_schedule_of_its_name() -> None:
 def test_every_seed_of_the_note_has_a_file() -> None:
     table = (
         NOTE.read_text()
-        .partition("## What seeds found")[2]
+        .partition("## Faults that seeds found")[2]
         .partition("Some failed runs were right")[0]
     )
     named = []
