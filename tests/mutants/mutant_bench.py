@@ -204,6 +204,9 @@ class Bench:
             return Outcome(f"{check}: {_last_line(said)}", seconds)
         if without and process.returncode == _NONE_LEFT:
             return Outcome("", seconds)
+        if process.returncode != 1 and seconds >= TEST_LIMIT:
+            # The limit of a test may end pytest itself: it ran into code of pytest's own.
+            return Outcome(f"{check}: no end within {TEST_LIMIT:.0f} s", seconds, True)
         if process.returncode != 1 and not self._fitted:
             return Outcome(f"{check}: {_last_line(said)}", seconds)
         if process.returncode != 1:
