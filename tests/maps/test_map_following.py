@@ -20,7 +20,7 @@ from jgroups_py.maps.shared import SharedFile
 from jgroups_py.maps.stamp import MapStamp
 
 SIZE = 1 << 28
-"""Runs with planted faults have little address space."""
+"""The size of the files of these tests: their processes may have little address space."""
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from jgroups_py.maps.memory import MemoryLinks
 from jgroups_py.maps.replication_status import read_status
 
 SIZE = 1 << 28
-"""Runs with planted faults have little address space."""
+"""The size of the files of these tests: their processes may have little address space."""
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.002, 0.02])

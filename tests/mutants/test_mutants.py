@@ -220,6 +220,28 @@ def test_a_fault_is_found_or_survives_and_the_copy_is_as_before(tmp_path: Path) 
         Bench.look_for(_with(bench, Known()), PLANTED)
 
 
+def test_a_limit_of_time_that_ends_pytest_itself_is_a_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pytest ends with another code than for a failed test. Before the limit that is a mistake in the catalogue."""
+    bench = Bench(tmp_path / "copy", Known())
+    test = "tests/config/test_ends.py"
+    (bench.folder / test).write_text("""
+import os
+
+from jgroups_py.units import parse_bytes
+
+def test_ends() -> None:
+    if parse_bytes("1") != 1:
+        os._exit(3)
+""")
+    mutant = replace(PLANTED, found_by=(test,))
+    with pytest.raises(BadCatalogue, match="pytest says"):
+        bench.look_for(mutant)
+    monkeypatch.setattr(mutant_bench, "TEST_LIMIT", 0.0)
+    assert bench.look_for(mutant).by == f"{test}: no end within 0 s"
+
+
 def test_a_test_that_fails_only_once_does_not_hide_those_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

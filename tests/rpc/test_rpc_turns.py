@@ -104,6 +104,19 @@ async def _on_sockets(
         yield a, b, rpc
 
 
+@asynccontextmanager
+async def _in_virtual_time(open_sim: Open) -> AsyncIterator[tuple[Channel, Channel, Any]]:
+    """Members A and B of a simulated network, and A's Rpc. B has a ``Target``."""
+    async with (
+        open_sim(name="A") as a,
+        open_sim(name="B") as b,
+        open_rpc(a) as rpc,
+        open_rpc(b, Target()),
+    ):
+        await a.wait_members(2)
+        yield a, b, rpc
+
+
 @pytest.mark.sockets
 async def test_a_call_on_sockets_costs_three_steps_of_tasks() -> None:
     """The called member's reader serves and answers in one step, the caller's reader hands over the reply, the caller goes on."""
@@ -200,13 +213,7 @@ async def test_calls_of_several_tasks_leave_together(
     open_sim: Open, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last task that calls sends all calls in its own step, and looks for the answers when all are under way."""
-    async with (
-        open_sim(name="A") as a,
-        open_sim(name="B") as b,
-        open_rpc(a) as rpc,
-        open_rpc(b, Target()),
-    ):
-        await a.wait_members(2)
+    async with _in_virtual_time(open_sim) as (a, b, rpc):
         await trio.sleep(1)
         sent: list[int] = []
         looked: list[int] = []
@@ -242,13 +249,7 @@ async def test_calls_leave_at_once_though_others_that_were_answered_do_not_call(
     open_sim: Open, autojump_clock: Any
 ) -> None:
     """Tasks that were woken together wait for each other's calls, but the last of them need not call."""
-    async with (
-        open_sim(name="A") as a,
-        open_sim(name="B") as b,
-        open_rpc(a) as rpc,
-        open_rpc(b, Target()),
-    ):
-        await a.wait_members(2)
+    async with _in_virtual_time(open_sim) as (a, b, rpc):
         await trio.sleep(1)
 
         async def call(times: int) -> None:
@@ -267,13 +268,7 @@ async def test_calls_leave_at_once_though_others_that_were_answered_do_not_call(
 async def test_a_task_that_is_cancelled_after_its_answer_came_keeps_no_other_waiting(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    async with (
-        open_sim(name="A") as a,
-        open_sim(name="B") as b,
-        open_rpc(a) as rpc,
-        open_rpc(b, Target()),
-    ):
-        await a.wait_members(2)
+    async with _in_virtual_time(open_sim) as (a, b, rpc):
         await trio.sleep(1)
         scopes: list[trio.CancelScope] = []
 
@@ -313,13 +308,7 @@ async def test_a_socket_that_brings_one_datagram_at_a_time_is_seldom_asked_for_a
 async def test_plain_methods_need_no_task_of_the_called_member(
     open_sim: Open, autojump_clock: Any
 ) -> None:
-    async with (
-        open_sim(name="A") as a,
-        open_sim(name="B") as b,
-        open_rpc(a) as rpc,
-        open_rpc(b, Target()),
-    ):
-        await a.wait_members(2)
+    async with _in_virtual_time(open_sim) as (_, b, rpc):
         await rpc.call(b.address, "note", 0)
         with Steps() as steps:
             for value in range(20):
