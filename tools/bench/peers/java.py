@@ -72,9 +72,9 @@ class JavaPeer:
     async def relays(self, plan: RelayPlan) -> dict[str, float]:
         """Measure two sites that RELAY2 connects. It keeps no messages for an absent site, so it promises less than RELAY.
 
-        The compiler of each JVM works before both measurements, in the time of probes."""
-        least = self.warm_up_least
-        longer = replace(plan, probing=least, warm_up=max(plan.warm_up, least))
+        The compiler of each JVM has half of its time before the first measurement, while probes are sent."""
+        half = self.warm_up_least / 2
+        longer = replace(plan, probing=half, warm_up=max(plan.warm_up, half))
         return await relays.measure(longer, self._site_member)
 
     async def _site_member(self, plan: RelayPlan, number: int) -> trio.Process:
