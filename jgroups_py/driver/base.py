@@ -89,9 +89,9 @@ class Driver:
         self.clock: Callable[[], float] = trio.current_time
         """The time of the loop that runs it."""
         self.turns = 0
-        self.has_answered = False
-        """Whether requests among the inputs that were taken last are answered: the next ones may come soon. A block that answers sets
-        it."""
+        self.answered = 0
+        """Requests among the inputs that were taken last that are answered: the next ones may come soon. A block that answers counts
+        them."""
         self._inputs: list[In] = []
         self._woken = False
         self._in_turn = False
@@ -244,7 +244,7 @@ class Driver:
         if now > self._due:
             self._notice(now)
         self._in_turn = True
-        self.has_answered = False
+        self.answered = 0
         try:
             self.machine.handle(inputs, now)
         finally:

@@ -5,6 +5,7 @@ while the requests come so quickly, one soon after the other:
 
     the last two requests came within ``CYCLE_MAX``   look for the next one, for ``DriverLimits.watch`` at most
     they came further apart                           wait for the socket: the caller thinks, or the machine is busy
+    more than ``FEW`` came together                   wait for the socket: others follow in a second packet, and are answered with these
     the request does not come in time                 the next 1, 2, 4 ... requests are not looked for (answer_watch.py)
 """
 
@@ -20,6 +21,8 @@ from jgroups_py.stack.ports import In
 CYCLE_MAX: Final = 0.0005
 """Seconds between two requests. On a busy machine other processes run between them, which takes longer."""
 
+FEW: Final = 16
+
 
 def _anything() -> bool:
     return True
@@ -34,10 +37,11 @@ class RequestWatch:
         self.watch = AnswerWatch(limit, take)
         self._at = -math.inf
 
-    def comes(self, heard: Readable, now: float) -> bool:
-        """Look for the next input on ``heard``, which brought a request at ``now``. Return whether it has come and was taken."""
-        before, self._at = self._at, now
-        if now - before > CYCLE_MAX:
+    def comes(self, heard: Readable, now: float, count: int) -> bool:
+        """Look for the next input on ``heard``, which brought ``count`` requests at ``now``. Return whether it has come and was
+        taken."""
+        before, self._at = self._at, now if count <= FEW else -math.inf
+        if now - before > CYCLE_MAX or count > FEW:
             return False
         watch = self.watch
         watch.heard = heard

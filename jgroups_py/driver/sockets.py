@@ -158,9 +158,11 @@ class SocketDriver(Driver):
     async def serve_on(self, heard: Readable) -> None:
         """Take the next requests on ``heard``, whose last one was just answered, as long as each comes soon."""
         served = 0
-        while self.has_answered:
-            self.has_answered = False
-            if self.faults is not None or not self._requests.comes(heard, self.machine.now):
+        while count := self.answered:
+            self.answered = 0
+            if self.faults is not None:
+                return
+            if not self._requests.comes(heard, self.machine.now, count):
                 return
             served += 1
             if served % SERVED_MAX == 0:
@@ -319,7 +321,7 @@ class SocketDriver(Driver):
                     inputs = self._filtered(self.faults, inputs)
                 if inputs:
                     self.take(inputs)
-                    if self.has_answered:
+                    if self.answered:
                         await self.serve_on(udp)
                 if sock.fileno() < 0:
                     return

@@ -70,7 +70,7 @@ class StreamDriver(Interface):
     def wake(self) -> None:
         """Ask for a turn."""
 
-    has_answered: bool
+    answered: int
 
     def heard(self, stream: TcpConnection) -> None:
         """Note that bytes have come on ``stream``."""
@@ -267,7 +267,7 @@ class TcpConnection:
                 inputs.append(self._ended(end))
             if inputs and not self._closing:
                 self._hand_in(inputs)
-                if driver.has_answered:
+                if driver.answered:
                     await driver.serve_on(self)
 
     def look(self) -> Sequence[In] | None:

@@ -186,7 +186,7 @@ class CalledSide:
         for batch in batches:
             for one in self._server.serve(batch):
                 if type(one) is OutgoingValues:
-                    self._driver.has_answered = True
+                    self._driver.answered += len(one.payloads)
                     self._answer(one, alone)
                     continue
                 assert not isinstance(one, OutgoingValues)

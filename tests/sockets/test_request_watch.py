@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from jgroups_py.driver import DriverLimits, SocketDriver, request_watch
-from jgroups_py.driver.request_watch import CYCLE_MAX, RequestWatch
+from jgroups_py.driver.request_watch import CYCLE_MAX, FEW, RequestWatch
 from jgroups_py.driver.sockets import SERVED_MAX
 from jgroups_py.driver.streams import TcpConnection
 from jgroups_py.stack.machine import Machine
@@ -41,17 +41,25 @@ def test_the_next_request_is_looked_for_when_two_came_quickly() -> None:
         return True
 
     watch, line = RequestWatch(60, take), Line(ready=9)
-    assert not watch.comes(line, 1.0), "it is the first one"
-    assert watch.comes(line, 1.0 + SOON) and taken == [ITEM]
-    assert not watch.comes(line, 1.0 + SOON + 2 * CYCLE_MAX), "it came much later"
-    assert watch.comes(line, 1.0 + 2 * SOON + 2 * CYCLE_MAX)
+    assert not watch.comes(line, 1.0, 1), "it is the first one"
+    assert watch.comes(line, 1.0 + SOON, 1) and taken == [ITEM]
+    assert not watch.comes(line, 1.0 + SOON + 2 * CYCLE_MAX, 1), "it came much later"
+    assert watch.comes(line, 1.0 + 2 * SOON + 2 * CYCLE_MAX, 1)
     assert line.looks == len(taken) == 2
+
+
+def test_many_requests_of_one_packet_are_followed_by_others_of_a_second_one() -> None:
+    watch, line = RequestWatch(60, lambda inputs: True), Line(ready=9)
+    assert not watch.comes(line, 1.0, 1)
+    assert not watch.comes(line, 1.0 + SOON, FEW + 1), "they are many"
+    assert not watch.comes(line, 1.0 + 2 * SOON, 1), "it is the rest of them"
+    assert watch.comes(line, 1.0 + 3 * SOON, FEW)
 
 
 def test_looks_in_vain_become_rare() -> None:
     watch, line = RequestWatch(1e-6, lambda inputs: True), Line()
     for number in range(1000):
-        assert not watch.comes(line, number * SOON)
+        assert not watch.comes(line, number * SOON, 1)
     assert 5 <= watch.watch.in_vain <= 12
 
 
@@ -70,9 +78,9 @@ class Answering(Machine):
 
 async def test_a_datagram_that_nobody_answers_is_no_request() -> None:
     driver = SocketDriver(Answering(lambda: None))
-    driver.has_answered = True
+    driver.answered = 1
     driver.take([Datagram(7, b"x", ("127.0.0.1", 1))])
-    assert not driver.has_answered
+    assert not driver.answered
 
 
 class Steps(trio.abc.Instrument):
@@ -120,7 +128,7 @@ async def steps_of(
         if answered == count:
             done.set()
         else:
-            driver.has_answered = True
+            driver.answered = 1
             there.send(b"x")
 
     driver = SocketDriver(Answering(answer), DriverLimits(watch=limit))
