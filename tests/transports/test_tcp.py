@@ -40,14 +40,14 @@ from jgroups_py.values.events import (
 )
 from jgroups_py.values.message import MessageType
 from jgroups_py.values.view import View, ViewId
-from jgroups_py.wire.packet import (
+from jgroups_py.wire.connection import (
     GRACEFUL_CLOSE,
     decode_handshake,
-    decode_packet,
     encode_frame,
     encode_handshake,
-    encode_packets,
 )
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import make_version
 
 A, B, C = make_address(1), make_address(2), make_address(3)
