@@ -100,7 +100,7 @@ test-slow: $(STAMP)
 	$(BIN)/python -m pytest -q -m "slow" tests
 
 test-java: $(STAMP)
-	$(BIN)/python -m pytest -q -rs -m "java" tests/interop
+	$(BIN)/python -m pytest -q -rs -m "java" tests/interop tests/tools/test_bench_relays.py
 
 # The tests are in the source archive of the client's release.
 build/pymemcache/pymemcache-4.0.0: $(STAMP)

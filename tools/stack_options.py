@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class NameValue(click.ParamType[str]):
+    """``name=value``, which stays a text; see ``pairs``. The message about another text names the option and ``form``."""
+
+    def __init__(self, form: str = "name=value") -> None:
+        self.name = form
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        name, equals, _ = str(value).partition("=")
+        if not equals or not name:
+            self.fail(f'"{value}" is not {self.name}', param, ctx)
+        return str(value)
+
+
+SETTING: Final = NameValue("PROTOCOL.attribute=value")
 
 
 def stack_options(command: F) -> F:
@@ -26,11 +42,19 @@ def override_options(command: F) -> F:
         click.option(
             "--set",
             "settings",
+            type=SETTING,
             multiple=True,
-            metavar="PROTOCOL.attribute=value",
+            metavar=SETTING.name,
             help="Override an attribute of the stack file.",
         ),
-        click.option("-D", "properties", multiple=True, metavar="name=value", help="For ${name}."),
+        click.option(
+            "-D",
+            "properties",
+            type=NameValue(),
+            multiple=True,
+            metavar="name=value",
+            help="For ${name}.",
+        ),
         click.option("--bind-addr", metavar="ADDRESS", help="Default: the stack's, or 127.0.0.1."),
     ):
         command = option(command)
@@ -38,11 +62,9 @@ def override_options(command: F) -> F:
 
 
 def pairs(texts: Iterable[str]) -> dict[str, str]:
-    """``name=value`` texts as a dict."""
+    """Return values of ``NameValue`` as a dict. The last one of a name counts."""
     result = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise click.BadParameter(f'"{text}" is not name=value')
+        name, _, value = text.partition("=")
         result[name] = value
     return result

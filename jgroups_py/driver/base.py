@@ -55,7 +55,8 @@ class DriverLimits:
     """A driver that ends waits at most this long until directories have its last requests. Otherwise stale entries of a
     departed member would lead others there."""
     watch: float = 0.0003
-    """The longest time in which a caller looks for its answer in its own step (answer_watch.py), while other tasks wait. 0: never."""
+    """The longest time in which a caller looks for its answer in its own step (answer_watch.py), and a called member for the next
+    request (request_watch.py), while other tasks wait. 0: never."""
     tick: float = 0.25
     """The most seconds between two looks of the driver at its own lateness."""
     timer_slack: float = 0.001
@@ -88,6 +89,9 @@ class Driver:
         self.clock: Callable[[], float] = trio.current_time
         """The time of the loop that runs it."""
         self.turns = 0
+        self.answered = 0
+        """Requests among the inputs that were taken last that are answered: the next ones may come soon. A block that answers counts
+        them."""
         self._inputs: list[In] = []
         self._woken = False
         self._in_turn = False
@@ -108,6 +112,7 @@ class Driver:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 self._due = self.machine.now + self.limits.tick
+                self.machine.timers_moved = True
                 nursery.start_soon(self._run_timers)
                 nursery.start_soon(self._run_turns)
                 task_status.started()
@@ -230,7 +235,8 @@ class Driver:
             self._in_turn = False
         if self._woken:
             self.wake()
-        self._rearm()
+        if machine.timers_moved:
+            self._rearm()
 
     def take(self, inputs: Sequence[In]) -> None:
         """Hand inputs in, and run a turn."""
@@ -238,6 +244,7 @@ class Driver:
         if now > self._due:
             self._notice(now)
         self._in_turn = True
+        self.answered = 0
         try:
             self.machine.handle(inputs, now)
         finally:
@@ -319,6 +326,7 @@ class Driver:
             self._fired = now
             self.advance(now)
             self._due = now + limits.tick
+            machine.timers_moved = True  # deadlines that were later than the wait may be sooner now
             self.turn()
 
     def advance(self, now: float) -> None:
@@ -332,12 +340,14 @@ class Driver:
             return False
         log.info("%s: this process was late by %.1f s", self.machine.name, late)
         due, self._due = self._due, now + self.limits.tick
+        self.machine.timers_moved = True
         if self._timer_scope is not None:
             self._timer_scope.deadline = self._due
         return self.machine.woke(now, due, min(due, self.machine.now))
 
     def _rearm(self) -> None:
         """Move the timer wait forward where needed. A wait that ends too early only looks again."""
+        self.machine.timers_moved = False
         due = self.machine.next_deadline()
         if due is None or due >= self._due:
             return

@@ -17,7 +17,7 @@ from functools import partial
 import trio
 
 from jgroups_py.driver import files, listeners, neighbours, opening, own_multicasts
-from jgroups_py.driver.answer_watch import AnswerWatch
+from jgroups_py.driver.answer_watch import AnswerWatch, Readable
 from jgroups_py.driver.base import Driver, DriverLimits
 from jgroups_py.driver.directories.asking import Directory, real_directory
 from jgroups_py.driver.directories.desk import Desk
@@ -25,6 +25,7 @@ from jgroups_py.driver.faults import Faults
 from jgroups_py.driver.interfaces import resolve_all
 from jgroups_py.driver.lookup import Resolver, addresses_of
 from jgroups_py.driver.refusal import refusal
+from jgroups_py.driver.request_watch import RequestWatch
 from jgroups_py.driver.streams import TcpConnection, TcpListener
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import (
@@ -49,6 +50,8 @@ from jgroups_py.stack.ports import (
 
 log = logging.getLogger("jgroups_py.driver")
 
+SERVED_MAX = 4
+"""Other tasks run after this many requests that were served in one step."""
 ASKED_IN_VAIN = 8
 """After this many drains in a row of one datagram each, a socket is asked for a second one only in every drain of this
 number."""
@@ -106,6 +109,7 @@ class SocketDriver(Driver):
             self.limits.consults_waiting_max,
         )
         self._watch = AnswerWatch(self.limits.watch, self._take_watched)
+        self._requests = RequestWatch(self.limits.watch, self._take_watched)
         self.datagrams_in = 0
         self.reads_in_vain = 0
         """Number of times that a socket was asked for another datagram but had none."""
@@ -144,8 +148,25 @@ class SocketDriver(Driver):
     def _take_watched(self, inputs: Sequence[In]) -> bool:
         if type(inputs[0]) is Datagram:
             self.datagrams_in += 1
-        self.guarded(lambda: self.take(inputs))
-        return not self.failed
+        if self._failure is None:
+            try:
+                self.take(inputs)
+            except Exception as error:
+                self.fail(error)
+        return self._failure is None
+
+    async def serve_on(self, heard: Readable) -> None:
+        """Take the next requests on ``heard``, whose last one was just answered, as long as each comes soon."""
+        served = 0
+        while count := self.answered:
+            self.answered = 0
+            if self.faults is not None:
+                return
+            if not self._requests.comes(heard, self.machine.now, count):
+                return
+            served += 1
+            if served % SERVED_MAX == 0:
+                await trio.lowlevel.checkpoint()
 
     # --- doing
 
@@ -300,6 +321,8 @@ class SocketDriver(Driver):
                     inputs = self._filtered(self.faults, inputs)
                 if inputs:
                     self.take(inputs)
+                    if self.answered:
+                        await self.serve_on(udp)
                 if sock.fileno() < 0:
                     return
                 if not full:
@@ -432,8 +455,14 @@ class SocketDriver(Driver):
         self.closing.pop(stream.handle, None)
 
     def statistics(self) -> dict[str, int]:
-        watch = self._watch
-        return {**super().statistics(), "watched": watch.ended, "watched_in_vain": watch.in_vain}
+        watch, requests = self._watch, self._requests.watch
+        return {
+            **super().statistics(),
+            "watched": watch.ended,
+            "watched_in_vain": watch.in_vain,
+            "requests_watched": requests.ended,
+            "requests_watched_in_vain": requests.in_vain,
+        }
 
     # --- the end
 

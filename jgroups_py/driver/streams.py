@@ -70,8 +70,13 @@ class StreamDriver(Interface):
     def wake(self) -> None:
         """Ask for a turn."""
 
+    answered: int
+
     def heard(self, stream: TcpConnection) -> None:
         """Note that bytes have come on ``stream``."""
+
+    async def serve_on(self, heard: TcpConnection) -> None:
+        """Take the next requests on ``heard``, whose last one was just answered, as long as each comes soon."""
 
     def accepted(self, sock: socket.socket, peer: Endpoint, bind: Bind) -> Handle | None:
         """Take a connection over that the listener of ``bind`` has accepted. None: the driver has closed it, because there are too many."""
@@ -262,6 +267,8 @@ class TcpConnection:
                 inputs.append(self._ended(end))
             if inputs and not self._closing:
                 self._hand_in(inputs)
+                if driver.answered:
+                    await driver.serve_on(self)
 
     def look(self) -> Sequence[In] | None:
         """Return the bytes that have come (answer_watch.py)."""

@@ -188,8 +188,10 @@ class Correlator:
 
     def take(self, pending: PendingCall) -> CallOutcome | None:
         """Return the next outcome of a call, or None if there is none now."""
-        if not pending.outcomes:
-            return None
+        return self.next_outcome(pending) if pending.outcomes else None
+
+    def next_outcome(self, pending: PendingCall) -> CallOutcome:
+        """Return the next outcome of a call, which has one."""
         outcome = pending.outcomes.popleft()
         self.held -= outcome.size
         return outcome

@@ -1,12 +1,7 @@
 """Rpc: calls methods of other members of a channel's group, and serves their calls.
 
-The task that reads the channel serves requests where they stand in the stream. So a method that is not async sees the
-group as it was when the request arrived (``Rpc.view``), and is done before the next item is looked at. Async methods
-are started in that order and run side by side. Replies do not wait in the stream: they go to their callers as the
-stack hands them up.
-
-A request without items before it, for which that task waits, needs no task (arrived.py): it is served when the stack
-has handed it up, and its reply leaves in the same turn.
+Calls of others, and the task that reads the channel, are in called_side.py. Replies do not wait in the stream: they go to
+their callers as the stack hands them up.
 
 All calls and replies of one turn of the loop leave together (outbox.py), so many callers cost little more than one. A
 caller that calls again and again without others beside it has no calls to join, so its call leaves at once. Of tasks that
@@ -15,9 +10,7 @@ replies have woken together, the last one that calls sends the calls of all.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextvars import Context
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -36,7 +29,7 @@ from jgroups_py.errors import (
     Unreachable,
 )
 from jgroups_py.rpc import other_sites
-from jgroups_py.rpc.arrived import ArrivedCalls
+from jgroups_py.rpc.called_side import CalledSide
 from jgroups_py.rpc.correlator import (
     CalledMember,
     CallOutcome,
@@ -44,16 +37,14 @@ from jgroups_py.rpc.correlator import (
     OutcomeKind,
     PendingCall,
 )
-from jgroups_py.rpc.early import EarlyCalls
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
-from jgroups_py.rpc.items import Items
 from jgroups_py.rpc.java import JavaForm
 from jgroups_py.rpc.limits import RpcCounters, RpcLimits, RpcStatistics
 from jgroups_py.rpc.methods import Method
 from jgroups_py.rpc.ours import Codec, OurForm
 from jgroups_py.rpc.replies import Answer, Raised, Reply
-from jgroups_py.rpc.serving import ID, OutgoingValues, ServedCall, Server, is_ours
-from jgroups_py.rpc.serving import OutgoingReply as Sending
+from jgroups_py.rpc.serving import ID, Server, is_ours
+from jgroups_py.rpc.warned import wait_warned
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.sizes import refuse_larger
 from jgroups_py.values.address import UUID, Address
@@ -62,11 +53,6 @@ from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType, MultiDestinationHeader
 
-_log = logging.getLogger("jgroups_py.rpc")
-
-TURNED_AWAY_CAUSES = {
-    "not_member": "a call of somebody who is not in the view and did not join soon after",
-}
 _BYTES = int(MessageType.BYTES)
 _STEPS_MAX = 4
 """Other tasks run after this many calls that were answered in the step that sent them: they may want to call, too."""
@@ -97,9 +83,9 @@ class Rpc:
         self._channel = channel
         self._outbox = channel.outbox
         self._driver = channel.driver
+        self._stack = channel.stack
         self._site = None if channel.relay is None else channel.relay.site
         self._limits = limits
-        self._in_order = in_order
         self._counters = RpcCounters()
         self._correlator = Correlator(limits, self._counters)
         self._ours = OurForm(codec)
@@ -107,7 +93,7 @@ class Rpc:
             MessageType.BYTES: self._ours,
             MessageType.OBJECT: JavaForm(),
         }
-        self._server = Server(
+        server = Server(
             methods,
             self._forms,
             channel.address,
@@ -117,14 +103,18 @@ class Rpc:
             channel.name_of,
             self._outbox.size_max,
         )
-        self._early = EarlyCalls(limits.early_max, limits.early_bytes_max, limits.early_wait)
-        self._items = Items(channel.limits.receive_buffer_max, channel.give_back)
-        self._view = channel.view
+        self._called = CalledSide(
+            channel,
+            server,
+            limits,
+            self._counters,
+            has_async=any(one.is_async for one in methods.values()),
+            in_order=in_order,
+        )
+        self._items = self._called.items
         self._target_view = channel.view  # the view that _all_ours belongs to
         self._all_ours = all(map(is_ours, channel.view))
         self._callers = trio.lowlevel.ParkingLot()  # tasks that wait for pending_max
-        self._slots = trio.lowlevel.ParkingLot()  # tasks that wait for handlers_max
-        self._handlers = 0
         self._waiting = 0  # tasks that wait for outcomes, or were woken and have not run since
         self._to_run = 0
         """Tasks that replies have woken and that have not run since. The last of them keeps the outbox's promise."""
@@ -135,13 +125,7 @@ class Rpc:
         self._held_back = 0  # tasks that wait for pending_max
         self._in_one_step = 0
         """Calls that were answered in the step that sent them, since other tasks could run."""
-        self._arrived = ArrivedCalls(channel.stack.machine, self._serve_arrived)
-        self._has_async = any(one.is_async for one in methods.values())
-        self._owed: list[Sending] = []  # replies to arrived calls that found no room
         self._error: Exception | None = None
-        self._nursery: trio.Nursery
-        self._context: Context
-        """The context variables of methods: those of the task that opened the RPC, in any task."""
 
     # --- reading properties
 
@@ -153,13 +137,13 @@ class Rpc:
     @property
     def view(self) -> View:
         """The view in which the request that is served now arrived. The channel's view may be newer."""
-        return self._view
+        return self._called.view
 
     def statistics(self) -> RpcStatistics:
         """Return the counters as they are now."""
         correlator = self._correlator
         return RpcStatistics(
-            replace(self._counters), correlator.pending, correlator.held, self._handlers
+            replace(self._counters), correlator.pending, correlator.held, self._called.handlers
         )
 
     def __repr__(self) -> str:
@@ -179,13 +163,18 @@ class Rpc:
             ChannelClosed, Expelled, LocalProtocolError, TypeError: nothing was sent.
         """
         pending = None
-        if self._waiting and not flags:
-            pending = self._join(dest, method, args)
+        if not flags:
+            begin = self._join if self._waiting else self._send_alone
+            pending = begin(dest, method, args)
         try:
             if pending is None:
                 pending = await self._begin(dest, method, args, flags)
             self._counters.calls += 1
-            outcome = await self._outcome(pending)
+            if self._waiting or not pending.outcomes or self._in_one_step >= _STEPS_MAX:
+                outcome = await self._outcome(pending)
+            else:
+                outcome = self._correlator.next_outcome(pending)
+                self._one_by_one = True
         finally:
             if pending is not None and (pending.waiting or pending.outcomes):
                 self._forget(pending)  # its outcome may have come when it was cancelled already
@@ -235,6 +224,43 @@ class Rpc:
             driver.guarded(driver.turn)
             driver.watch(pending.is_answered)
 
+    def _send_alone(self, dest: Address, method: str, args: tuple[Any, ...]) -> PendingCall | None:
+        """Send a call at once and look for its answer, if calls come one after the other and nothing stands before it. Return None
+        if it cannot be such a call: then it takes the way of ``_begin``, as every call does whose arguments are wrong."""
+        if not self._one_by_one or self._waiting:
+            return None
+        driver, stack, outbox = self._driver, self._stack, self._outbox
+        correlator = self._correlator
+        if (
+            outbox.buffered
+            or type(dest) is not UUID
+            or type(method) is not str
+            or dest not in self._channel.view
+            or self._error is not None
+            or correlator.is_full
+            or not driver.is_between_turns
+            or stack.closed
+        ):
+            return None
+        payload, size, flags, type_ = self._form_for(dest).write_request(method, args)
+        most = outbox.size_max
+        if most is not None and size > most:
+            return None
+        pending = correlator.call_one(dest)
+        try:
+            header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
+            batch = outbox.alone(payload, size, dest, ID, header, flags, type_)
+            if batch is None:
+                self._forget(pending)
+                return None
+            driver.send_at_once(stack.send, batch)
+            if pending.outcomes or driver.watch(pending.is_answered):
+                self._in_one_step += 1
+        except BaseException:
+            self._forget(pending)
+            raise
+        return pending
+
     async def _begin(
         self, dest: Address, method: str, args: tuple[Any, ...], flags: int
     ) -> PendingCall:
@@ -251,14 +277,11 @@ class Rpc:
         pending = correlator.call_one(dest)
         header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
         try:
-            if flags or not self._send_alone(dest, header, encoded):
-                self._send_now(lambda: self._send(dest, header, encoded, flags))
-                run = self._outbox.last_run
-                if form is self._ours and run is not None and not flags:
-                    first = pending.id - len(run.payloads) + 1
-                    self._open_run = _OpenRun(dest, correlator.called(dest), run, first)
-            elif self._channel.driver.watch(pending.is_answered):
-                self._in_one_step += 1
+            self._send_now(lambda: self._send(dest, header, encoded, flags))
+            run = self._outbox.last_run
+            if form is self._ours and run is not None and not flags:
+                first = pending.id - len(run.payloads) + 1
+                self._open_run = _OpenRun(dest, correlator.called(dest), run, first)
         except BaseException:
             self._forget(pending)
             raise
@@ -376,9 +399,8 @@ class Rpc:
             self._counters.waits_pending += 1
             self._held_back += 1
             try:
-                await self._wait_warned(
-                    self._callers, f"{self._limits.pending_max} calls are under way"
-                )
+                why = f"{self._limits.pending_max} calls are under way"
+                await wait_warned(self._channel, self._callers, self._limits.warn_after, why)
             finally:
                 self._held_back -= 1
         while self._error is None and not self._outbox.has_room(dest, size):
@@ -393,21 +415,6 @@ class Rpc:
             self._channel.driver.at_once(send)
         else:
             send()
-
-    def _send_alone(self, dest: Address, header: CorrelatorHeader, encoded: Encoded) -> bool:
-        """Send a call at once, if calls come one after the other and nothing stands before it. Else return False."""
-        if not self._one_by_one or self._waiting:
-            return False
-        driver, stack = self._channel.driver, self._channel.stack
-        if not driver.is_between_turns or stack.closed:
-            return False
-        batch = self._outbox.alone(
-            encoded.payload, encoded.size, dest, ID, header, encoded.flags, encoded.type
-        )
-        if batch is None:
-            return False
-        driver.send_at_once(stack.send, batch)
-        return True
 
     def _send(
         self,
@@ -578,235 +585,9 @@ class Rpc:
         """Return the next item like ``Channel.next_batch``."""
         return await self._items.next_batch()
 
-    # --- serving
-
     async def _run(self) -> None:
-        """Read the channel, serve requests, and put other items aside. It ends with the channel."""
-        channel = self._channel
-        self._context = trio.lowlevel.current_task().context
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            while self._error is None:
-                try:
-                    item = await channel.next_held(self)
-                except JGroupsError:
-                    break  # ``ended`` has told every waiting task
-                if isinstance(item, Batch) and _is_call(item):
-                    try:
-                        await self._serve_or_keep(item)
-                    finally:
-                        channel.give_back(item)
-                    continue
-                if (
-                    self._site is not None
-                    and isinstance(item, Batch)
-                    and other_sites.is_relayed(item)
-                ):
-                    try:
-                        for is_cast, part in other_sites.parts(item, self._site):
-                            await (self._serve(part) if is_cast else self._hand_on(part))
-                    finally:
-                        channel.give_back(item)
-                    continue
-                if isinstance(item, View):
-                    self._view = item
-                    for batch in self._early.view(item.members):
-                        await self._serve(batch)
-                await self._hand_on(item)
-            nursery.cancel_scope.cancel()
-
-    async def _hand_on(self, item: BatchItem) -> None:
-        """Hand an item on to the application."""
-        items = self._items
-        items.put(item)
-        if items.is_overfull:
-            self._channel.abandon(f"{items.waiting} messages unread (receive_buffer_max)")
-        if self._in_order:
-            await items.until_read()
-
-    async def _serve_or_keep(self, batch: Batch) -> None:
-        """Serve a call of a member, and keep any other: the next view may have its caller."""
-        if batch.src in self._view:
-            await self._serve(batch)
-            return
-        if not len(self._early):
-            self._nursery.start_soon(self._expire_early)
-        self._refuse_early(self._early.take(batch, trio.current_time()))
-
-    async def _expire_early(self) -> None:
-        while (deadline := self._early.deadline) is not None:
-            await trio.sleep_until(deadline)
-            self._refuse_early(self._early.expire(trio.current_time()))
-
-    def _refuse_early(self, batches: list[Batch]) -> None:
-        for batch in batches:
-            self._counters.strangers += len(batch)
-            self._channel.turn_away("RPC", "not_member", batch.src, causes=TURNED_AWAY_CAUSES)
-
-    async def _serve(self, batch: Batch) -> None:
-        left = self._limits.turn_requests
-        for one in self._server.read(batch):
-            if type(one) is ServedCall and one.method.is_async:
-                await self._slot()
-            reply = self._reply_to(one)
-            if reply is not None and not self._put_reply(reply):
-                await self._send_reply(reply)
-            left -= 1
-            if not left:
-                await trio.lowlevel.checkpoint()
-                left = self._limits.turn_requests
-
-    def _reply_to(self, one: ServedCall | Sending) -> Sending | None:
-        """Run a plain method and return its reply. Start an async one, for which there is a slot."""
-        if type(one) is not ServedCall:
-            assert isinstance(one, Sending)
-            return one
-        if not one.method.is_async:
-            return self._server.run(one)
-        self._handlers += 1
-        self._nursery.start_soon(self._handle, one)
-        return None
-
-    def _may_arrive(self, batch: Batch) -> bool:
-        """Return whether a call can be served without the reading task: nothing stands before it, it comes from a member, and
-        no limit would make that task wait."""
-        if not self._channel.is_reader_idle or batch.src not in self._view or self._owed:
-            return False
-        count = self._arrived.count + len(batch)
-        if self._has_async and self._handlers + count > self._limits.handlers_max:
-            return False
-        return count <= self._limits.turn_requests
-
-    def _serve_arrived(self, batches: list[Batch]) -> None:
-        if self._error is None:
-            self._context.run(self._serve_without_waiting, batches)
-
-    def _serve_without_waiting(self, batches: list[Batch]) -> None:
-        alone = len(batches) == 1 == len(batches[0].payloads)
-        for batch in batches:
-            for one in self._server.serve(batch):
-                if type(one) is OutgoingValues:
-                    self._answer(one, alone)
-                    continue
-                assert not isinstance(one, OutgoingValues)
-                reply = self._reply_to(one)
-                if reply is None:
-                    continue
-                dest, header, encoded, flags = reply
-                payload, size, _, type_ = encoded
-                if not (alone and self._send_reply_now(payload, size, dest, header, flags, type_)):
-                    self._put_or_owe(reply)
-
-    def _answer(self, values: OutgoingValues, alone: bool) -> None:
-        """Send values, ``alone`` if it is the only reply of a step."""
-        dest, header, payloads, flags = values
-        if alone:
-            payload = payloads[0]
-            if self._send_reply_now(payload, len(payload), dest, header, flags, MessageType.BYTES):
-                return
-        if self._owed or not self._put_values(values):
-            for reply in values.one_by_one():
-                self._put_or_owe(reply)
-
-    def _put_or_owe(self, reply: Sending) -> None:
-        if self._owed or not self._put_reply(reply):
-            if not self._owed:
-                self._nursery.start_soon(self._send_owed)
-            self._owed.append(reply)
-
-    def _send_reply_now(
-        self,
-        payload: Any,
-        size: int,
-        dest: Address,
-        header: CorrelatorHeader,
-        flags: int,
-        type: int,
-    ) -> bool:
-        """Give a reply to the stack, if nothing stands before it. Else return False."""
-        stack = self._channel.stack
-        if stack.closed:
-            return False
-        batch = self._outbox.alone(payload, size, dest, ID, header, flags, type)
-        if batch is None:
-            return False
-        stack.send(batch)
-        return True
-
-    def _put_values(self, values: OutgoingValues) -> bool:
-        """Put a run of replies, as ``_put_reply``."""
-        sizes = list(map(len, values.payloads))
-        each = sizes[0] if sizes.count(sizes[0]) == len(sizes) else -1
-        try:
-            return self._outbox.put_run(
-                values.payloads,
-                sum(sizes),
-                values.dest,
-                ID,
-                values.header,
-                flags=values.flags,
-                beyond=self._limits.reply_buffer_max,
-                each=each,
-            )
-        except JGroupsError:
-            return True  # the channel has ended: no caller can be answered
-
-    async def _send_owed(self) -> None:
-        """Send the replies to arrived calls that found no room. Until then calls wait in the stream."""
-        while self._owed:
-            await self._send_reply(self._owed[0])
-            del self._owed[0]
-
-    async def _handle(self, invocation: ServedCall) -> None:
-        """Run one async method."""
-        try:
-            value = await invocation.call()
-        except Exception as error:
-            reply = self._server.raised(invocation, error)
-        else:
-            reply = self._server.value(invocation, value)
-        finally:
-            self._handlers -= 1
-            self._slots.unpark()
-        if reply is not None and not self._put_reply(reply):
-            await self._send_reply(reply)
-
-    async def _slot(self) -> None:
-        """Return when one more async method may run."""
-        while self._handlers >= self._limits.handlers_max:
-            self._counters.waits_handlers += 1
-            await self._wait_warned(self._slots, f"{self._handlers} handlers run (handlers_max)")
-
-    async def _send_reply(self, reply: Sending) -> None:
-        """Send a reply when there is room for it."""
-        self._counters.waits_replies += 1
-        while not self._put_reply(reply):
-            await self._outbox.wait_turn()
-
-    def _put_reply(self, reply: Sending) -> bool:
-        """Put a reply without waiting for credit. Otherwise one slow caller would stop all others."""
-        encoded = reply.encoded
-        try:
-            return self._outbox.put_headed(
-                encoded.payload,
-                encoded.size,
-                reply.dest,
-                ID,
-                reply.header,
-                flags=reply.flags,
-                type=encoded.type,
-                beyond=self._limits.reply_buffer_max,
-            )
-        except JGroupsError:
-            return True  # the channel has ended: no caller can be answered
-
-    async def _wait_warned(self, lot: trio.lowlevel.ParkingLot, why: str) -> None:
-        with trio.move_on_after(self._limits.warn_after) as scope:
-            await lot.park()
-        if scope.cancelled_caught:
-            name, cluster = self._channel.name, self._channel.cluster
-            extra = {"member": name, "cluster": cluster}
-            _log.warning("%s/%s: waiting: %s", name, cluster, why, extra=extra)
+        """Read the channel and serve requests, until it ends."""
+        await self._called.run(self)
 
     # --- calls of the channel (Tap)
 
@@ -823,9 +604,7 @@ class Rpc:
         if batch.src is None or not lowest <= header.request_id < _NUMBER_MAX:
             self._drop(batch, f"the number {header.request_id}")
         elif kind is None:
-            if not self._may_arrive(batch):
-                return False
-            self._arrived.add(batch)
+            return self._called.arrive(batch)
         else:
             woken = self._correlator.replied(
                 batch.src, kind, header.request_id, batch.payloads, batch.type, batch.length
@@ -848,11 +627,7 @@ class Rpc:
         self._admit()
 
     def state_replaced(self, unread: list[Batch]) -> None:
-        self._items.drop_multicasts()
-        for batch in self._arrived.drop_multicasts() + unread:
-            if _is_call(batch):
-                for reply in self._server.refuse(batch, "the member has just fetched the state"):
-                    self._put_reply(reply)
+        self._called.state_replaced(unread)
 
     def ended(self, error: Exception) -> None:
         if self._error is not None:
@@ -861,7 +636,7 @@ class Rpc:
         self._open_run = None
         self._correlator.end()
         self._callers.unpark_all()
-        self._items.end(error)
+        self._called.end(error)
 
     def _drop(self, batch: Batch, problem: str) -> None:
         self._counters.malformed += len(batch)
@@ -950,11 +725,6 @@ def _request(number: int, exclude: tuple[Address, ...]) -> CorrelatorHeader:
     if exclude:
         return MultiDestinationHeader(CorrelatorType.REQ, number, excluded=exclude)
     return CorrelatorHeader(CorrelatorType.REQ, number)
-
-
-def _is_call(batch: Batch) -> bool:
-    """Return whether a batch is a request. ``deliver`` has taken everything else under our header."""
-    return isinstance(batch.headers.get(ID), CorrelatorHeader)
 
 
 def _error_of(reply: Reply) -> CallError:

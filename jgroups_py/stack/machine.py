@@ -139,6 +139,8 @@ class Machine:
         self._next_handle = 1
         self._timers: list[tuple[float, int, Timer, int]] = []
         self._timer_count = 0
+        self.timers_moved = False
+        """Whether a timer was started since the driver, which clears this, last asked for the next deadline."""
         self._soon: deque[Callable[[], None]] = deque()
         self._flushers: dict[Callable[[], None], None] = {}
         self._depth = 0
@@ -310,4 +312,5 @@ class Machine:
 
     def _push_timer(self, deadline: float, timer: Timer, token: int) -> None:
         self._timer_count += 1
+        self.timers_moved = True
         heapq.heappush(self._timers, (deadline, self._timer_count, timer, token))

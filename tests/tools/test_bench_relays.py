@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import trio
 
 from jgroups_py.tools.bench.peers import libraries, measures, relays
+from jgroups_py.tools.bench.peers.java import JavaPeer
 from jgroups_py.tools.bench.peers.plan import Case, PeersPlan
 from jgroups_py.tools.bench.peers.relay_member import (
     FAST,
@@ -91,9 +94,28 @@ async def test_a_sender_that_nobody_hears_is_named(autojump_clock: Any) -> None:
 def test_two_real_sites_are_measured() -> None:
     plan = PeersPlan(("udp.xml",), (), (), (), (), 0.3, 0.1, 1, relay_sizes=(100,))
     (case,) = plan.cases()
-    assert libraries.names(case) == [OURS]
+    assert libraries.names(case) == [OURS, JavaPeer.name]
     found = trio.run(measures.one_relay, plan, libraries.Ours(), case, "test-relay")[""]
     assert found["relayed_per_s"] > 0 and found["there_p50_us"] > 0
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
+def test_two_sites_of_java_members_are_measured(stack: str) -> None:
+    class Hasty(JavaPeer):
+        warm_up_least = 0.5
+
+    plan = PeersPlan((stack,), (), (), (), (), 0.5, 0.5, 1, relay_sizes=(1000,))
+    (case,) = plan.cases()
+    found = trio.run(measures.one_relay, plan, Hasty(), case, "test-relay2")[""]
+    assert found["relayed_per_s"] > 0 and found["there_p50_us"] > found["here_p50_us"] > 0
+
+
+async def test_members_with_a_compiler_have_time_before_the_measurement() -> None:
+    children = [Scripted() for _ in relays.SITES]
+    before = time.monotonic()
+    await relays.measured(replace(PLAN, probing=50.0), children)  # type: ignore[arg-type]
+    assert all(child.told[0]["begin"] > before + 50.0 for child in children)
 
 
 def test_each_stack_has_a_row_for_each_size() -> None:

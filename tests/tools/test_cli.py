@@ -55,6 +55,26 @@ def test_a_wrong_command_line_is_one_line_and_exit_2(
 
 
 @pytest.mark.parametrize(
+    ("args", "option", "form"),
+    [
+        (["mperf", "--set", "UDP"], "--set", "PROTOCOL.attribute=value"),
+        (["chat", "--set", "=1"], "--set", "PROTOCOL.attribute=value"),
+        (["validate", "udp.xml", "--set", "UDP"], "--set", "PROTOCOL.attribute=value"),
+        (["validate", "udp.xml", "-D", "x"], "-D", "name=value"),
+        (["doctor", "-D", "x"], "-D", "name=value"),
+        (["dev", "memory", "--set", "UDP"], "--set", "PROTOCOL.attribute=value"),
+    ],
+)
+def test_a_setting_without_value_names_its_option(
+    args: list[str], option: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(args) == 2
+    _, err = capsys.readouterr()
+    wrong = args[-1]
+    assert option in err and f'"{wrong}" is not {form}' in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     ("error", "line"),
     [
         (ConfigError("is wrong", file="f.xml", line=3), "jgroups-py: f.xml:3: is wrong"),

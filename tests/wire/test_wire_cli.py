@@ -120,6 +120,21 @@ def test_mistakes_are_one_line_with_the_offset(
     assert captured.err.rstrip().endswith(f"(at offset {offset})")
 
 
+def test_a_file_of_bytes_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    file = tmp_path / "packet.bin"
+    file.write_bytes(bytes.fromhex(LIST["hex"]))
+    assert run(["decode", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert f"{file} has no hex digits (bytes need --raw)" in error
+    assert error.count("\n") == 1
+    assert run(["decode", "--raw", str(file)]) == 0
+    feed(monkeypatch, b"\xff")
+    assert run(["decode", "-"]) == 2
+    assert "standard input has no hex digits (bytes need --raw)" in capsys.readouterr().err
+
+
 def test_a_conversation_with_a_damaged_event_is_survived(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "damaged.json"
     events = [{"action": "x"}, {"kind": "packet", "hex": LIST["hex"] + "ff"}]

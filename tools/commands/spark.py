@@ -18,7 +18,7 @@ from jgroups_py.drill.file import loader
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.tools.commands.buckets_archive import SizeParameter, show_partition
 from jgroups_py.tools.options import Time, examples
-from jgroups_py.tools.stack_options import pairs
+from jgroups_py.tools.stack_options import NameValue, pairs
 from jgroups_py.tools.stoppable import asked, stoppable
 from jgroups_py.tools.tls_options import tls_files, tls_options
 
@@ -55,7 +55,12 @@ SESSION: tuple[Callable[[Any], Any], ...] = (
     click.option("--master", default="local[2,4]", show_default=True, help="Spark's master."),
     click.option("--memory", default="1g", show_default=True, help="Of the driver's Java."),
     click.option(
-        "--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Spark's own settings."
+        "--conf",
+        "conf",
+        type=NameValue("KEY=VALUE"),
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Spark's own settings.",
     ),
     click.option("--ship", is_flag=True, help="Send this package to the executors."),
 )

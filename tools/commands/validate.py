@@ -26,7 +26,7 @@ from jgroups_py.tools.commands.validate_ports import exposure, firewall, ports_t
 from jgroups_py.tools.commands.validate_require import Require, Requirement
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
-from jgroups_py.tools.stack_options import pairs
+from jgroups_py.tools.stack_options import SETTING, NameValue, pairs
 
 
 @click.command(
@@ -45,11 +45,19 @@ from jgroups_py.tools.stack_options import pairs
 @click.option(
     "--set",
     "settings",
+    type=SETTING,
     multiple=True,
-    metavar="PROTOCOL.attribute=value",
+    metavar=SETTING.name,
     help="Override an attribute of the stack file.",
 )
-@click.option("-D", "properties", multiple=True, metavar="name=value", help="A value for ${name}.")
+@click.option(
+    "-D",
+    "properties",
+    type=NameValue(),
+    multiple=True,
+    metavar="name=value",
+    help="A value for ${name}.",
+)
 @click.option("--goal", type=Time(), help="Exit 1 if worst-case detection takes longer (10s).")
 @click.option(
     "--require",

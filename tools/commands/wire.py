@@ -80,14 +80,15 @@ def decode(source: str, kind: str | None, json_out: str | None, raw: bool, versi
         _check_kind(kind)
     content = _content(source)
     if content is None:
-        data = _from_hex(source)
+        data = _from_hex(source, "neither a file nor hex digits")
     elif raw:
         data = content
     elif content.lstrip()[:1] == b"{":
         _decode_conversation(_parse(content), json_out)
         return
     else:
-        data = _from_hex(content.decode("latin-1"))
+        place = "standard input" if source == "-" else source
+        data = _from_hex(content.decode("latin-1"), f"{place} has no hex digits (bytes need --raw)")
     fields = decode_kind(kind or "packet", data, version)
     if json_out is not None:
         write(json_out, json.dumps(fields) + "\n")
@@ -138,12 +139,12 @@ def _parse(content: bytes) -> Json:
         raise LocalProtocolError(f"not JSON: {error}") from None
 
 
-def _from_hex(text: str) -> bytes:
+def _from_hex(text: str, problem: str) -> bytes:
+    """Return the bytes. ``problem`` says what a text is that has other characters."""
     digits = "".join(text.split())
     for place, char in enumerate(digits):
         if char not in "0123456789abcdefABCDEF":
-            what = "neither a file nor hex digits"
-            raise RemoteProtocolError(f"{what}: {char!r} in {text[:40]!r}", place // 2)
+            raise RemoteProtocolError(f"{problem}: {char!r} in {text[:40]!r}", place // 2)
     if len(digits) % 2:
         raise RemoteProtocolError("half a byte at the end of the hex digits", len(digits) // 2)
     return bytes.fromhex(digits)

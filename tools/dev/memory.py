@@ -12,7 +12,7 @@ from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
 from jgroups_py.tools.progress import status_line
 from jgroups_py.tools.running import run_command
-from jgroups_py.tools.stack_options import pairs
+from jgroups_py.tools.stack_options import SETTING, pairs
 
 
 @click.command(
@@ -35,8 +35,9 @@ from jgroups_py.tools.stack_options import pairs
 @click.option(
     "--set",
     "settings",
+    type=SETTING,
     multiple=True,
-    metavar="PROTOCOL.attribute=value",
+    metavar=SETTING.name,
     help="Override an attribute of the stack (with one --scenario).",
 )
 @json_option

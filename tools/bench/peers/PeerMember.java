@@ -23,9 +23,6 @@ import org.jgroups.blocks.MethodCall;
 import org.jgroups.blocks.RequestOptions;
 import org.jgroups.blocks.ResponseMode;
 import org.jgroups.blocks.RpcDispatcher;
-import org.jgroups.conf.ConfiguratorFactory;
-import org.jgroups.conf.ProtocolConfiguration;
-import org.jgroups.conf.ProtocolStackConfigurator;
 import org.jgroups.util.MessageBatch;
 
 /**
@@ -108,17 +105,7 @@ public class PeerMember implements Receiver {
     }
 
     private static JChannel open(String[] args) throws Exception {
-        ProtocolStackConfigurator stack = ConfiguratorFactory.getStackConfigurator(args[1]);
-        for (int i = OVERRIDES; i < args.length; i++) {
-            String[] pair = args[i].split("=", 2);
-            int dot = pair[0].indexOf('.');
-            for (ProtocolConfiguration configuration : stack.getProtocolStack()) {
-                String name = configuration.getProtocolName();
-                if (name.substring(name.lastIndexOf('.') + 1).equals(pair[0].substring(0, dot)))
-                    configuration.getProperties().put(pair[0].substring(dot + 1), pair[1]);
-            }
-        }
-        JChannel channel = new JChannel(stack);
+        JChannel channel = Stacks.open(args[1], Arrays.asList(args).subList(OVERRIDES, args.length));
         channel.setName("M" + (Integer.parseInt(args[3]) + 1));
         return channel;
     }

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 
 import trio
 
+from jgroups_py.tools.bench.peers import relays
 from jgroups_py.tools.bench.peers.group_member import GroupPlan
 from jgroups_py.tools.bench.peers.missing import PeerMissing, need_program
+from jgroups_py.tools.bench.peers.relay_member import RelayPlan
 from jgroups_py.tools.commands.mperf_run import MperfPlan
 from jgroups_py.tools.commands.rpcperf_run import NAMES, RpcperfPlan
 
 VERSION: Final = "5.5.6.Final"
 BUILD: Final = Path("build", "java")
-SOURCE: Final = Path(__file__).with_name("PeerMember.java")
+SOURCES: Final = tuple(
+    Path(__file__).with_name(f"{name}.java") for name in ("Stacks", "PeerMember", "RelayMember")
+)
 FETCH_SECONDS: Final = 180
 """The longest time that Maven may take with an empty cache."""
 HEAP: Final = "1g"
@@ -33,7 +38,7 @@ class JavaPeer:
     """
 
     name = f"Java JGroups {VERSION}"
-    measures = frozenset({"messages", "overload", "calls", "groups"})
+    measures = frozenset({"messages", "overload", "calls", "groups", "relays"})
     settings: ClassVar[dict[str, str]] = {}
     """Attributes that differ from the stock stack."""
     warm_up_least = 8.0
@@ -47,10 +52,9 @@ class JavaPeer:
         classes = BUILD / VERSION / "bench"
         classes.mkdir(parents=True, exist_ok=True)
         jar = _jar()
-        _run(["javac", "-nowarn", "-cp", str(jar), "-d", str(classes), str(SOURCE)])
+        _run(["javac", "-nowarn", "-cp", str(jar), "-d", str(classes), *map(str, SOURCES)])
         self._command = ["java", f"-Xmx{HEAP}", "-Djgroups.bind_addr=127.0.0.1"]
         self._command += ["-Djava.net.preferIPv4Stack=true", "-cp", f"{jar}:{classes}"]
-        self._command.append("PeerMember")
 
     async def messages(self, plan: MperfPlan, number: int) -> trio.Process:
         """Start a member of mperf."""
@@ -67,11 +71,39 @@ class JavaPeer:
         """Start a member of a group that joins, is idle and is killed."""
         return await self._start("group", plan, number, plan.members, 0, 0, 0, 0, "1", 0, 0)
 
+    async def relays(self, plan: RelayPlan) -> dict[str, float]:
+        """Measure two sites that RELAY2 connects. It keeps no messages for an absent site, so it promises less than RELAY.
+
+        The compiler of each JVM has half of its time before the first measurement, while probes are sent."""
+        half = self.warm_up_least / 2
+        longer = replace(plan, probing=half, warm_up=max(plan.warm_up, half))
+        return await relays.measure(longer, self._site_member)
+
+    async def _site_member(self, plan: RelayPlan, number: int) -> trio.Process:
+        site = plan.sites[number]
+        role = "sends" if number == plan.sender else "hears"
+        words = [
+            "RelayMember",
+            relays.SITE_STACKS[plan.stack],
+            plan.cluster,
+            f"M{number + 1}",
+            site,
+        ]
+        words += [",".join(dict.fromkeys(plan.sites)), role]
+        words += [str(plan.size), str(plan.seconds), str(plan.warm_up), "tcp.xml"]
+        words += [f"{key}={value}" for key, value in plan.attributes[site].items()]
+        words += [f"bridge:{key}={value}" for key, value in _bridge(plan).items()]
+        return await self._process(words)
+
     async def _start(
         self, kind: str, plan: MperfPlan | RpcperfPlan | GroupPlan, *counts: float | str
     ) -> trio.Process:
         overrides = [f"{key}={value}" for key, value in (plan.attributes | self.settings).items()]
-        words = [kind, plan.stack, plan.cluster, *map(str, counts), *overrides]
+        return await self._process(
+            ["PeerMember", kind, plan.stack, plan.cluster, *map(str, counts), *overrides]
+        )
+
+    async def _process(self, words: list[str]) -> trio.Process:
         pipe = subprocess.PIPE
         return await trio.lowlevel.open_process(
             [*self._command, *words], stdin=pipe, stdout=pipe, stderr=pipe
@@ -88,6 +120,19 @@ class TunedJavaPeer(JavaPeer):
         "UDP.bundler.capacity": "65536",
         "TCP.bundler.capacity": "65536",
         "TCP.tcp_nodelay": "true",
+    }
+
+
+def _bridge(plan: RelayPlan) -> dict[str, str]:
+    """Return attributes of the stack between sites: the ports that our bridge would have."""
+    masters = len(dict.fromkeys(plan.sites))
+    first = int(plan.properties["relay.bridge.port"])
+    return {
+        "TCP.bind_port": str(first),
+        "TCP.port_range": str(masters - 1),
+        "TCPPING.initial_hosts": ",".join(f"127.0.0.1[{first + n}]" for n in range(masters)),
+        "TCPPING.port_range": "0",
+        "FD_SOCK2.offset": str(masters),
     }
 
 

@@ -126,4 +126,4 @@ class PeersPlan:
         for stack in self.stacks:
             for size in self.relay_sizes:
                 text = f"{stack}, RELAY, {size} B, 2 sites of 2"
-                yield Case("relays", text, stack, (size,), seconds)
+                yield Case("relays", text, stack, (size,), seconds, 1)

@@ -34,7 +34,8 @@ LAST_WAIT: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RelayPlan:
-    """The measurements of the members of two sites. ``sites`` has a name for each member, ``sender`` is the number of the one that sends."""
+    """The measurements of the members of two sites. ``sites`` has a name for each member, ``sender`` is the number of the one that sends.
+    ``probing``: seconds between the first probe that all have heard and the measurement."""
 
     stack: str
     sites: tuple[str, ...]
@@ -46,6 +47,7 @@ class RelayPlan:
     properties: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     """Site -> attributes."""
+    probing: float = 0.0
 
 
 class ArrivalListener:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ SITES: Final = ("NYC", "NYC", "SFO", "SFO")
 SENDER: Final = 1
 STACKS: Final = {"udp.xml": "relay-udp.xml", "tcp.xml": "relay-tcp.xml"}
 """A site's stack beside the stack of other cases."""
+SITE_STACKS: Final = {site_stack: stack for stack, site_stack in STACKS.items()}
 READY_SECONDS: Final = 60.0
 """The longest time until all members have heard the sender."""
 BEGIN_SECONDS: Final = 0.3
@@ -49,14 +50,24 @@ def relay_plan(stack: str, size: int, seconds: float, warm_up: float, cluster: s
     )
 
 
-async def measure(plan: RelayPlan) -> dict[str, float]:
-    """Return the figures. Raise ``ChildError`` if a message was lost, came twice or in the wrong order, or a member died."""
+async def start_member(plan: RelayPlan, number: int) -> trio.Process:
+    """Start a member of ours."""
+    return await start_process(MODULE, {"plan": asdict(plan), "number": number})
+
+
+async def measure(
+    plan: RelayPlan, start: Callable[[RelayPlan, int], Awaitable[trio.Process]] = start_member
+) -> dict[str, float]:
+    """Return the figures of members that ``start`` starts.
+
+    Raises:
+        ChildError: a message was lost, came twice or in the wrong order, or a member died.
+    """
     children: list[Child] = []
     async with trio.open_nursery() as nursery:
         try:
             for number in range(len(plan.sites)):
-                argument = {"plan": asdict(plan), "number": number}
-                child = Child(await start_process(MODULE, argument), f"M{number + 1}")
+                child = Child(await start(plan, number), f"M{number + 1}")
                 children.append(child)
                 nursery.start_soon(child.collect_problem)
                 await child.hear("joined")
@@ -75,7 +86,7 @@ async def measured(plan: RelayPlan, children: Sequence[Child]) -> dict[str, floa
             await child.hear("ready")
     if scope.cancelled_caught:
         raise ChildError(f"not all members hear the sender within {READY_SECONDS:g} s")
-    begin = time.monotonic() + BEGIN_SECONDS
+    begin = time.monotonic() + BEGIN_SECONDS + plan.probing
     for child in children:
         await child.tell(begin=begin)
     sent = await children[plan.sender].hear("sent")
