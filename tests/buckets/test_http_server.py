@@ -131,22 +131,25 @@ def test_one_connection_serves_many_requests_and_a_missing_key_is_invented() -> 
             b"413",
             "body_too_large",
         ),
-        (
+        pytest.param(
             b"PUT /entries/a HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nX",
             b"400",
             "bad_request",
+            id="length and chunks",
         ),
-        (
+        pytest.param(
             b"PUT /entries/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
             b"Content-Length: 5\r\n\r\n0\r\n\r\n",
             b"400",
             "bad_request",
+            id="chunks and length",
         ),
-        (
+        pytest.param(
             b"PUT /entries/a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             b"400",
             "bad_request",
+            id="chunks of 1.0",
         ),
     ],
 )  # fmt: skip
