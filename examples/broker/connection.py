@@ -134,6 +134,10 @@ class Connection:
             gone = (trio.BrokenResourceError, trio.ClosedResourceError)
             with trio.move_on_after(1), suppress(*gone):
                 await self._stream.send_all(error_frame(reason))
+                await self._stream.send_eof()
+                # A connection that is closed with unread bytes is reset, and the reason is lost.
+                while await self._stream.receive_some(65_536):
+                    pass
         except* trio.TooSlowError:
             self._host.counts["silent"] += 1
         except* (trio.BrokenResourceError, trio.ClosedResourceError, NotLive, OutcomeUnknown):

@@ -50,6 +50,8 @@ class DoorLimits:
     """The longest time for which a client may take nothing of an answer."""
     answer_timeout: float = 30.0
     """The longest time that a store may take for one request (A20)."""
+    drain_timeout: float = 2.0
+    """A client that is turned away may read the reason for this long, while it still sends."""
 
 
 class EndOfClient(Exception):
@@ -112,6 +114,14 @@ class Guest:
                     await self.stream.send_all(view[start : start + _READ])
                 if scope.cancelled_caught:
                     raise EndOfClient("slow_reader")
+
+    async def drain(self) -> None:
+        """End the answers, and drop what the client still sends. A connection that is closed with unread bytes is reset, and the client
+        loses the last answer (RFC 9112, 9.6)."""
+        with trio.move_on_after(self.limits.drain_timeout):
+            await self.stream.send_eof()
+            while await self.stream.receive_some(_READ):
+                pass
 
 
 Handler = Callable[[Guest], Awaitable[None]]

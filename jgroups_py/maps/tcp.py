@@ -141,7 +141,8 @@ class TcpPort:
         if (left_out := self._log_limit.admit(cause)) is not None:
             meaning = TCP_CAUSES[cause]
             LOG.warning(
-                "a map's connection with %s ends: %s (%s)%s", host, meaning, cause, left_out
+                *("a map's connection with %s ends: %s (%s)%s", host or "a client that is gone"),
+                *(meaning, cause, left_out),
             )
 
     async def leave(self) -> None:

@@ -126,6 +126,7 @@ class GossipRouter(Protocol):
         "silent": "a connection registered nothing, and others wanted its place",
         "too_many": "there are max_connections, or max_connections_per_host of that address",
         "no_descriptors": "this process has few descriptors left",
+        "garbage": "bytes that a router cannot read",
     }
 
     def start(self) -> None:
@@ -256,6 +257,7 @@ class GossipRouter(Protocol):
                     return
         except RemoteProtocolError as error:
             self.dropped_garbage += 1
+            self.turn_away("garbage", client.host)
             self.trace("garbage", problem=str(error), host=client.host)
             self._end(client)
 

@@ -159,5 +159,7 @@ def text_of(source: Source) -> str:
     """Return ``source`` as it is shown: one line, of limited length."""
     if isinstance(source, tuple):
         host, port = source[:2]
+        if not host:
+            return "somebody who is gone"
         return shown(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", SOURCE_LENGTH)
     return shown(str(source), SOURCE_LENGTH)

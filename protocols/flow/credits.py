@@ -28,6 +28,9 @@ not hear each other. So a member of the other side that asks twice, and from whi
 owed the requested bytes, without the bytes that are still to be consumed. This happens once in a merge, because the
 credit may also be on its way. Any other member is owed them after LEAK_SECONDS without a message from it or to it.
 
+Members that went on without this one (Exclude) have dropped its account, and what they owed is never given. So it begins with
+all credits at them when they merge, as they do at it.
+
 Source:  JGroups FlowControl, MFC, UFC, Credit; WIRE.md 11.6.
 Differs: Java replenishes what was received; here, what was consumed. A sender that would wait for a
          replenishment that cannot come by itself asks at once.
@@ -47,6 +50,7 @@ from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.events import (
     Consumed,
     Event,
+    Exclude,
     FlowBlocked,
     FlowOpened,
     HeldSenders,
@@ -152,6 +156,8 @@ class FlowControl(Protocol):
         self._lanes: dict[Address | None, Lane] = {}
         self._debts: dict[Address, _Debt] = {}
         self._view: View | None = None
+        self._excluded_by: tuple[Address, ...] = ()
+        """The members that went on without this one, until the next view."""
         self._ask_timer = self.timer(self._on_ask)
 
         self.bytes_sent = 0
@@ -468,6 +474,8 @@ class FlowControl(Protocol):
 
     def event_up(self, event: Event) -> None:
         if not isinstance(event, ViewChange):
+            if isinstance(event, Exclude):
+                self._excluded_by = event.view.members
             self.pass_event_up(event)
             return
         self._view = event.view
@@ -475,6 +483,7 @@ class FlowControl(Protocol):
             self._debts.pop(member, None)
         if isinstance(event.view, MergeView):
             self._merged(event.view)
+        self._excluded_by = ()
         self.on_view(event.view)
         self.pass_event_up(event)
         for lane in list(self._lanes.values()):
@@ -487,6 +496,9 @@ class FlowControl(Protocol):
                 debt = self._debts.get(member) or self._new_debt(member)
                 debt.merged = True
                 debt.vain_at = None
+                lane = self.lane_of(member)
+                if lane is not None and member in lane.granted and member in self._excluded_by:
+                    lane.grant(member, lane.sent, self._max)
 
     def on_view(self, view: View) -> None:
         """Make the lanes match the members."""

@@ -166,6 +166,13 @@ async def test_a_client_without_greeting_or_with_another_version_is_disconnected
         assert "have more than 16384 bytes" in await noise.refused()
 
 
+async def test_a_client_that_sends_on_reads_why_it_is_refused() -> None:
+    async with open_brokers() as brokers:
+        one = await brokers.client()
+        await one.say("SEND", bytes(3_000_000), destination="/queue/a", content_length="3000000")
+        assert await one.refused() == "content-length 3000000: the body may have 1000000 bytes"
+
+
 async def test_a_full_queue_refuses_before_anything_is_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,9 +7,11 @@ import random
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
+from typing import NoReturn
 
 import pytest
 from served import served
@@ -100,6 +102,8 @@ def test_one_connection_serves_many_requests_and_a_missing_key_is_invented() -> 
         assert ask("POST", f"{location}?change=incr&by=2")[:2] == (200, b"7\n")
         assert ask("HEAD", str(location))[:2] == (200, b"")
         assert ask("GET", str(location))[:2] == (200, b"7")
+        assert ask("GET", f"http://{host}:{port}{location}")[:2] == (200, b"7")
+        assert ask("GET", f"http://{host}:{port}/statistics")[0] == 200
         assert ask("GET", "/nowhere")[0] == 404
         client.close()
 
@@ -127,6 +131,26 @@ def test_one_connection_serves_many_requests_and_a_missing_key_is_invented() -> 
             b"413",
             "body_too_large",
         ),
+        pytest.param(
+            b"PUT /entries/a HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nX",
+            b"400",
+            "bad_request",
+            id="length and chunks",
+        ),
+        pytest.param(
+            b"PUT /entries/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+            b"Content-Length: 5\r\n\r\n0\r\n\r\n",
+            b"400",
+            "bad_request",
+            id="chunks and length",
+        ),
+        pytest.param(
+            b"PUT /entries/a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"400",
+            "bad_request",
+            id="chunks of 1.0",
+        ),
     ],
 )  # fmt: skip
 def test_bytes_that_are_no_http_request_are_answered_counted_and_store_nothing(
@@ -136,6 +160,33 @@ def test_bytes_that_are_no_http_request_are_answered_counted_and_store_nothing(
     with door(store=store) as place:
         assert said(place, data).split(b" ")[1] == status
         assert counters(place)[cause] == 1 and store.items == {}
+
+
+@pytest.mark.parametrize("announced", [b"Content-Length: 8000000", b"Transfer-Encoding: chunked"])
+def test_a_client_that_sends_on_reads_why_it_is_turned_away(announced: bytes) -> None:
+    head = b"PUT /entries/a HTTP/1.1\r\nHost: x\r\n" + announced + b"\r\n\r\n"
+    with door() as place, socket.create_connection(place, timeout=10) as sock:
+        sock.sendall(head + b"7A1200\r\n" + b"x" * 8_000_000)  # 8,000,000 in hexadecimal digits
+        sock.shutdown(socket.SHUT_WR)
+        found = b""
+        while piece := sock.recv(65536):
+            found += piece
+    assert found.split(b" ")[1] == b"413" and found.endswith(b"at most 3000 bytes are taken\n")
+
+
+def drip(sock: socket.socket) -> NoReturn:
+    while True:
+        sock.sendall(b"x")
+        time.sleep(0.01)
+
+
+def test_a_client_that_sends_without_end_is_not_read_for_long() -> None:
+    with door(DoorLimits(drain_timeout=0.2)) as place:
+        with socket.create_connection(place, timeout=10) as sock:
+            sock.sendall(b"no request\r\n\r\n")
+            with pytest.raises((BrokenPipeError, ConnectionResetError)):
+                drip(sock)
+        assert counters(place)["bad_request"] == 1
 
 
 def test_random_bytes_of_many_clients_fail_nothing() -> None:

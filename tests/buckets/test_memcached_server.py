@@ -136,6 +136,13 @@ def test_bytes_that_are_no_command_are_counted_and_others_are_served(
         assert d.said(b"version\r\n") == b"VERSION 1.5.3\r\n"
 
 
+def test_a_client_that_sends_on_reads_why_it_is_turned_away() -> None:
+    with door() as there:
+        data = b"set a 0 0 8000000\r\n" + b"x" * 8_000_000 + b"\r\n"
+        assert there.said(data) == b"CLIENT_ERROR bad command line format\r\n"
+        assert there.counter("bad_line") == 1
+
+
 def test_random_bytes_of_many_clients_store_nothing_and_fail_nothing() -> None:
     chance = random.Random(5)
     with door() as d:

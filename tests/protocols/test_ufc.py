@@ -8,9 +8,9 @@ from jgroups_py.protocols.flow.ufc import UFC
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch, Credit
-from jgroups_py.values.events import Consumed, FlowBlocked, FlowOpened, ViewChange
+from jgroups_py.values.events import Consumed, Exclude, FlowBlocked, FlowOpened, ViewChange
 from jgroups_py.values.message import MessageType
-from jgroups_py.values.view import View, ViewId
+from jgroups_py.values.view import MergeView, View, ViewId
 from jgroups_py.wire.headers import FcHeader, FcType
 
 A, B, C, D = (make_address(n) for n in range(1, 5))
@@ -118,3 +118,34 @@ def test_waiting_input_is_limited_by_the_channel_and_counted_beyond_a_limit() ->
     assert stack.protocol.statistics()["queue_overflows"] == 2
     stack.up(control(FcType.REPLENISH, B, 100))
     assert sent(stack) == [(B, 100), (B, 60), (B, 10)]
+
+
+def merged(*others: Address) -> ViewChange:
+    """A alone, and the others, who went on without A."""
+    parts = (View(ViewId(A, 1), (A,)), View(ViewId(B, 2), others))
+    return ViewChange(MergeView(ViewId(B, 3), (A, B, C), parts), view(1, A, B, C))
+
+
+def test_members_that_went_on_without_this_one_owe_it_nothing_after_the_merge() -> None:
+    """B has dropped the account of A with the 60 bytes that its application had taken. It never gives them back."""
+    stack = fake()
+    send(stack, B, 60)
+    stack.event_up(Exclude(view(2, B, C), B, (), True))
+    send(stack, B, 90)
+    assert sent(stack) == [(B, 60)]
+    stack.event_up(merged(B, C))
+    assert sent(stack) == [(B, 90)]
+    send(stack, B, 20)
+    assert sent(stack) == [], "credits are those of one member that is new"
+
+
+def test_a_merge_alone_gives_no_credits() -> None:
+    """Members that have not left this one out remember what they owe."""
+    stack = fake()
+    send(stack, B, 60)
+    stack.event_up(merged(B, C))
+    send(stack, B, 90)
+    stack.event_up(Exclude(view(4, B, C), B, (), True))
+    stack.event_up(ViewChange(view(5, A, B, C), view(3, A, B, C)))
+    stack.event_up(merged(B, C))
+    assert sent(stack) == [(B, 60)], "the word of an earlier view"

@@ -137,3 +137,9 @@ def test_a_closed_stack_tells_nothing_more(door: Door) -> None:
     door.stack.stack.close()
     door.stack.machine.advance(INTERVAL * 2)
     assert len(door.told) == 1
+
+
+def test_a_source_without_a_host_is_gone(door: Door) -> None:
+    """The system no longer knows the address of a client that has hung up."""
+    door.protocol.turn_away("replayed", ("", 0))
+    assert door.told[0].source == "somebody who is gone"

@@ -14,6 +14,7 @@ from typing import Any
 from jgroups_py.cache import BACKUP_ROOT, Fqn, TreeCache
 from jgroups_py.cache.fqn import as_fqn
 from jgroups_py.errors import CacheRefused
+from jgroups_py.tools.strict_json import strict_json
 
 TREE_MAX = 10_000
 """The most nodes that one ``tree`` shows."""
@@ -96,11 +97,16 @@ async def _get(cache: TreeCache, path: str, key: str | None = None) -> ShellResu
 
 async def _put(cache: TreeCache, path: str, key: str, text: str) -> ShellResult:
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
         value = text
     await cache.put(path, key, value)
     return ShellResult({"path": path, "key": key, "value": value}, [])
+
+
+def _refuse(word: str) -> None:
+    """``json`` reads NaN and Infinity, and JSON has no such words."""
+    raise ValueError(word)
 
 
 async def _rm(cache: TreeCache, path: str, key: str | None = None) -> ShellResult:
@@ -239,7 +245,7 @@ def text_of(value: object) -> str:
 
 def json_of(value: object) -> str:
     """Return JSON in one line. Bytes are written as ``{"bytes": hexadecimal}``."""
-    return json.dumps(value, ensure_ascii=False, default=_other)
+    return strict_json(value, ascii_only=False, other=_other)
 
 
 def _other(value: object) -> object:

@@ -15,6 +15,7 @@ from jgroups_py.channel.flight import FORMAT
 from jgroups_py.errors import ConfigError
 from jgroups_py.tools.options import JsonCommand, examples, json_option
 from jgroups_py.tools.outputs import write
+from jgroups_py.tools.strict_json import strict_json
 from jgroups_py.values.shown import shown
 
 SIZE_MAX: Final = 50_000_000
@@ -70,7 +71,7 @@ def flight(
         events = [event for event in events if event.by in protocols]
     events = events[-last:] if last else events
     if json_out is not None:
-        lines = [json.dumps(_as_json(event)) + "\n" for event in events]
+        lines = [strict_json(_as_json(event)) + "\n" for event in events]
         write(json_out, "".join(lines))
     if json_out == "-":
         return

@@ -126,7 +126,7 @@ def ls(folder: str, limit: int | None, json_out: str | None) -> None:
             rows.append((found.shown_key(raw), found.shown(entry.value)))
     show_result(
         json_out,
-        lambda: json.dumps([{"key": key, "value": value} for key, value in rows], indent=2),
+        lambda: _json([{"key": key, "value": value} for key, value in rows]),
         lambda: "\n".join(f"{_line(key)}  {_line(value)}" for key, value in rows),
     )
 
@@ -219,7 +219,7 @@ def diff(
         shown = [(_shown(one.key_codec, it.key), it.why) for it in found]
     show_result(
         json_out,
-        lambda: json.dumps([{"key": key, "why": why} for key, why in shown], indent=2),
+        lambda: _json([{"key": key, "why": why} for key, why in shown]),
         lambda: "\n".join(f"{_line(key)}  {why}" for key, why in shown) or "no key differs",
     )
     return 1 if shown else 0
@@ -405,6 +405,11 @@ def _opened(folder: str) -> Iterator[_Found]:
 
 def _line(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _json(rows: object) -> str:
+    """Return JSON with the values as ``_line`` shows them: structs may have bytes, times and NaN."""
+    return json.dumps(json.loads(msgspec.json.encode(rows)), indent=2)
 
 
 def changes_of_hosts(vector: Mapping[int, int]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.tools.commands.wire_text import render
 from jgroups_py.tools.options import JsonCommand, examples, json_option
 from jgroups_py.tools.outputs import write
+from jgroups_py.tools.strict_json import strict_json
 from jgroups_py.wire.primitives import DEFAULT_VERSION, format_version, make_version, parse_version
 from jgroups_py.wire.text.kinds import KINDS, decode_event, interpret_fields
 from jgroups_py.wire.text.kinds import decode as decode_kind
@@ -91,7 +92,7 @@ def decode(source: str, kind: str | None, json_out: str | None, raw: bool, versi
         data = _from_hex(content.decode("latin-1"), f"{place} has no hex digits (bytes need --raw)")
     fields = decode_kind(kind or "packet", data, version)
     if json_out is not None:
-        write(json_out, json.dumps(fields) + "\n")
+        write(json_out, strict_json(fields) + "\n")
     if json_out == "-":
         return
     print(render(fields))
@@ -185,10 +186,12 @@ def _decode_conversation(conversation: Json, json_out: str | None) -> None:
         if json_out != "-":
             _print_event(events[-1])
     if json_out is not None:
-        write(json_out, json.dumps(events) + "\n")
+        write(json_out, strict_json(events) + "\n")
 
 
 def _decode_one(event: Json) -> Json:
+    if not isinstance(event, dict) or not isinstance(event.get("t", 0), int | float):
+        raise TypeError("an event is an object, and t is a number")
     if "action" in event:
         return event
     fields = decode_event(event)

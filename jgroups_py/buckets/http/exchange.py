@@ -52,6 +52,7 @@ EXPIRES_MAX: Final = 10**10
 WORDS_MAX: Final = 20
 """The most NAME=VALUE words after the question mark."""
 _ETAG: Final = re.compile(r'"([0-9a-f]{1,16})"')
+_HOST: Final = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 _CHANGES: Final = ("append", "prepend", "incr", "decr", "touch")
 _METHODS: Final = "GET, HEAD, PUT, DELETE, POST"
 
@@ -87,6 +88,12 @@ class Answer:
     status: int
     content: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def origin_form(target: str) -> str:
+    """Return path and query of a target, which may name the host as well (RFC 9112, 3.2.2)."""
+    match = _HOST.match(target)
+    return target[match.end() :] if match else target
 
 
 def asked(

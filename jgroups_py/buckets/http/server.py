@@ -19,6 +19,7 @@ from jgroups_py.buckets.http.exchange import (
     HttpLimits,
     answered,
     asked,
+    origin_form,
 )
 from jgroups_py.buckets.items.asking import Asking
 from jgroups_py.buckets.items.store import ItemStore, StoreUnavailable
@@ -97,9 +98,21 @@ class HttpServer:
         size = len(head.target) + sum(len(name) + len(value) for name, value in head.headers)
         if size > self._limits.head_max:
             raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
-        for name, value in head.headers:
-            if name == b"content-length" and int(value) > self._limits.body_max:
-                raise self._body_too_long()
+        fields = dict(head.headers)
+        if b"transfer-encoding" in fields:
+            self._check_chunked(head, fields)
+        elif int(fields.get(b"content-length", b"0")) > self._limits.body_max:
+            raise self._body_too_long()
+
+    def _check_chunked(self, head: h11.Request, fields: Mapping[bytes, bytes]) -> None:
+        """Refuse a body whose length a proxy in front may read in another way, for the rest would be the next request (RFC 9112, 6.1
+        and 6.3)."""
+        if b"content-length" in fields:
+            text = "a body has Content-Length or Transfer-Encoding, not both"
+            raise h11.RemoteProtocolError(text, error_status_hint=400)
+        if head.http_version < b"1.1":
+            text = "HTTP/1.0 has no Transfer-Encoding"
+            raise h11.RemoteProtocolError(text, error_status_hint=400)
 
     def _body_too_long(self) -> h11.RemoteProtocolError:
         text = f"the body is too long, at most {self._limits.body_max} bytes are taken"
@@ -131,7 +144,8 @@ class HttpServer:
                 raise EndOfClient
 
     async def _answer(self, head: h11.Request, body: bytes) -> Answer:
-        method, target = head.method.decode("ascii"), head.target.decode("ascii", "replace")
+        method = head.method.decode("ascii")
+        target = origin_form(head.target.decode("ascii", "replace"))
         if target == STATISTICS and method in ("GET", "HEAD"):
             page = json.dumps(dict(self.statistics()), indent=1).encode() + b"\n"
             return Answer(200, page, {"Content-Type": "application/json"})
@@ -155,10 +169,12 @@ class HttpServer:
     ) -> None:
         """Answer bytes that are no request, and count them. The connection ends."""
         cause = "body_too_large" if error.error_status_hint == 413 else "bad_request"
+        self._door.turn_away(cause, guest.host)
         if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             answer = Answer(error.error_status_hint, f"{error}\n".encode(), _PROBLEM)
             await self._send(guest, connection, answer, head=False)
-        raise EndOfClient(cause)
+            await guest.drain()
+        raise EndOfClient
 
     async def _send(
         self, guest: Guest, connection: h11.Connection, answer: Answer, head: bool

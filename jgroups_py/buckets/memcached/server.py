@@ -125,10 +125,11 @@ class MemcachedServer:
                 await self._retrieve(guest, command, answers)
             case Wrong(cause=cause, reply=reply, ends=ends):
                 answers += reply + b"\r\n"
+                self._door.turn_away(cause, guest.host)
                 if ends:
                     await self._flush(guest, answers)
-                    raise EndOfClient(cause)
-                self._door.turn_away(cause, guest.host)
+                    await guest.drain()
+                    raise EndOfClient
             case Serve(service=ServiceCommand.QUIT):
                 await self._flush(guest, answers)
                 raise EndOfClient
