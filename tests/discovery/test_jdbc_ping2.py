@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,13 @@ from jgroups_py.config.settings import build_one, field_types, value_text
 from jgroups_py.driver.directories import DirectoryProblem
 from jgroups_py.driver.directories.database import answer
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.discovery.entries import StoredMember, parse_row, place_text, row_address
+from jgroups_py.protocols.discovery.entries import (
+    NAME_MAX,
+    StoredMember,
+    parse_row,
+    place_text,
+    row_address,
+)
 from jgroups_py.protocols.discovery.jdbc_ping2 import JDBC_PING2
 from jgroups_py.stack.directories import ChangeTable, Database, OpenTable, ReadTable
 from jgroups_py.testing import SimCluster
@@ -206,10 +213,10 @@ def test_rows_of_java_are_read() -> None:
     )
 )
 def test_any_row_is_an_entry_or_refused(values: list[Any]) -> None:
-    try:
-        parse_row(values)
-    except ValueError:
-        pass
+    with suppress(ValueError):
+        entry = parse_row(values)
+        assert entry.coordinator == bool(values[3])
+        assert (entry.name or "") == (values[1] or "")[:NAME_MAX]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from jgroups_py.wire.packet import (
 from jgroups_py.wire.text.kinds import KINDS, decode, encode
 
 VECTORS = Path(__file__).parent / "vectors"
-CASES = 4_000
+CASES = 1_000
 
 
 def _samples() -> dict[str, list[bytes]]:
