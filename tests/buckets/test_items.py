@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 import trio
 from hypothesis import given, settings
@@ -160,13 +158,10 @@ def test_requests_and_outcomes_travel(request: ItemRequest, before: list[ItemReq
 
 @settings(max_examples=200)
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
-    with suppress(RemoteProtocolError):
-        request = request_from(data)
-        assert request_from(written(request)) == request
-    with suppress(RemoteProtocolError):
-        outcome = outcome_from(data)
-        assert outcome_from(written(outcome)) == outcome
+def test_bytes_that_are_no_request_are_refused(data: bytes) -> None:
+    for read in (request_from, outcome_from):
+        with pytest.raises(RemoteProtocolError):
+            read(data)
 
 
 @pytest.mark.seed("A4")

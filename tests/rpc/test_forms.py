@@ -219,9 +219,16 @@ def test_names_of_methods_are_remembered_up_to_a_limit() -> None:
         assert len(form._heads) <= NAMES_KEPT and len(form._names) <= NAMES_KEPT
 
 
-@given(st.binary(max_size=60))
+WHOLE = [
+    bytes(OURS.write_request("add", (1, "x", [None])).payload),
+    bytes(OURS.write_error("ValueError", "boom", refused=False).payload),
+]
+
+
+@given(st.sampled_from(WHOLE), st.integers(0, 20), st.binary(max_size=60))
 @settings(max_examples=300, deadline=None)
-def test_any_bytes_are_read_or_unreadable(data: bytes) -> None:
+def test_any_bytes_are_read_or_unreadable(whole: bytes, at: int, damage: bytes) -> None:
+    data = whole[:at] + damage + whole[at + len(damage) :]
     payload = memoryview(data)
     with suppress(Unreadable):
         name, args = OURS.read_request(payload)

@@ -4,9 +4,9 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+
+from parsed import Import, facts_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,33 +93,8 @@ def floor(name: str) -> str:
     return ""
 
 
-class Import(NamedTuple):
-    """``names``: the names after ``from target import``."""
-
-    target: str
-    line: int
-    names: tuple[str, ...] = ()
-
-
-@cache
 def imports(file: Path) -> tuple[Import, ...]:
-    """Return all imports of a file, also those that are for types only."""
-    return tuple(_imports(ast.parse(file.read_text(encoding="utf-8")), file))
-
-
-def _imports(tree: ast.AST, file: Path) -> Iterator[Import]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(alias.name, node.lineno)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}:{node.lineno} relative import"
-            names = tuple(alias.name for alias in node.names)
-            if node.module == "jgroups_py":
-                for name in names:
-                    yield Import(f"jgroups_py.{name}", node.lineno, names)
-            elif node.module:
-                yield Import(node.module, node.lineno, names)
+    return facts_of(file).imports
 
 
 def test_imports_point_downwards() -> None:
@@ -198,13 +173,7 @@ def test_a_protocol_imports_no_other_protocol() -> None:
     for name, file in MODULES:
         if not name.startswith("protocols.") or name == "protocols.registry":
             continue
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        bases = {
-            ast.unparse(base)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ClassDef)
-            for base in node.bases
-        }
+        bases = facts_of(file).bases
         for target, line, imported in imports(file):
             other = target.removeprefix("jgroups_py.")
             if not other.startswith("protocols.") or other in SHARED_BY_PROTOCOLS:
