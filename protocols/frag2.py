@@ -42,7 +42,7 @@ from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, UnicastHeader3
-from jgroups_py.wire.packet import decode_nested, encode_nested
+from jgroups_py.wire.single import decode_nested, encode_nested
 
 _ID: Final = PROTOCOL_IDS["FRAG2"]
 _NAKACK: Final = PROTOCOL_IDS["NAKACK2"]

@@ -24,7 +24,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Consumed, Event, Query, Suspect, Unsuspect, ViewChange
 from jgroups_py.values.header import Header
 from jgroups_py.values.native import attributes, has_settings, mypyc_attr
-from jgroups_py.wire import packet as packet  # values.batch measures payloads with it
+from jgroups_py.wire import batches as batches  # values.batch measures payloads with it
 from jgroups_py.wire.own_headers import register_header
 
 __all__ = [

@@ -41,7 +41,7 @@ from jgroups_py.values.message import Flag, Message, MessageType
 from jgroups_py.wire.header_codec import sequence_offset
 from jgroups_py.wire.headers import TpHeader
 from jgroups_py.wire.objects import streamable
-from jgroups_py.wire.packet import encode_packets
+from jgroups_py.wire.packing import encode_packets
 
 __all__ = [
     "addresses",

@@ -8,7 +8,7 @@ A batch does not change after it was passed on. Layers make a new one, which is 
 it is cut.
 
 ``payloads`` by ``type``: BYTES, FRAGMENT and NIO have bytes, a read-only memoryview, or None (null); EMPTY has None;
-LONG has an int; OBJECT has a value of objects.py; for COMPOSITE and BATCH see packet.py. Only BYTES has runs longer than
+LONG has an int; OBJECT has a value of objects.py; for COMPOSITE and BATCH see wire/batches.py. Only BYTES has runs longer than
 one.
 
 ``number`` counts the application's messages to ``dest`` from 1; it is the number of the first message, or 0 if the
@@ -189,7 +189,7 @@ _on_the_wire: OnTheWire
 
 
 def measure_with(codec: OnTheWire) -> None:
-    """Set the object that measures and encodes such payloads. ``wire.packet`` calls it when it is imported, and
+    """Set the object that measures and encodes such payloads. ``wire.batches`` calls it when it is imported, and
     ``jgroups_py.stack`` imports it."""
     global _on_the_wire
     _on_the_wire = codec

@@ -4,7 +4,7 @@
     CTR     the same | 4 bytes of 0, which count the blocks of a message
 
 Others see random bytes. The count is laid out as a sequence number on the wire (a byte that is not 0, then the low
-byte). So a run is encoded and decoded by patching one byte for each message (wire/packet.py).
+byte). So a run is encoded and decoded by patching one byte for each message (wire/packing.py and packet.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """WireMessage: one message with exactly the fields that are on the wire.
 
-``dest`` and ``src`` are None if they are not on the wire. packet.py turns it into a Batch, text/fields.py into JSON.
+``dest`` and ``src`` are None if they are not on the wire. batches.py turns it into a Batch, text/fields.py into JSON.
 
 The payload by type: BYTES and FRAGMENT have bytes or a memoryview (BYTES also None); NIO has a NioPayload; EMPTY has None;
 OBJECT has a Streamable or None; LONG has an int; COMPOSITE has a tuple of WireMessages; BATCH has a BatchPayload.

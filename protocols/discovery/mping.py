@@ -25,7 +25,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Around, Event, Failed, Query, Surroundings, TransportReady
 from jgroups_py.values.shown import shown
 from jgroups_py.wire.headers import PROTOCOL_IDS, PingHeader
-from jgroups_py.wire.packet import decode_mping, encode_mping
+from jgroups_py.wire.single import decode_mping, encode_mping
 
 STRANGERS_MAX: Final = 5
 """Other clusters remembered, as hints for a member that stays alone."""

@@ -78,9 +78,10 @@ from jgroups_py.values.events import (
     ViewChange,
 )
 from jgroups_py.values.message import Transient
+from jgroups_py.wire.connection import encode_frame
 from jgroups_py.wire.headers import PROTOCOL_IDS, FdHeader, FdType
-from jgroups_py.wire.packet import decode_fd_frame, encode_fd_frame, encode_frame
 from jgroups_py.wire.primitives import DEFAULT_VERSION
+from jgroups_py.wire.single import decode_fd_frame, encode_fd_frame
 
 MAX_FRAME: Final = 100_000
 """The longest frame that is accepted, in bytes. Ours have about 60."""

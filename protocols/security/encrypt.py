@@ -37,7 +37,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.counted_iv import ivs_from
 from jgroups_py.values.message import MessageType, Transient
 from jgroups_py.wire.headers import EncryptHeader, EncryptType
-from jgroups_py.wire.packet import decode_nested, encode_nested
+from jgroups_py.wire.single import decode_nested, encode_nested
 
 LOOPED_MAX: Final = 10_000
 """Own messages that are remembered until they come back."""

@@ -71,8 +71,9 @@ from jgroups_py.values.native import has_settings, mypyc_attr
 from jgroups_py.values.shown import shown
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import TP_ID
-from jgroups_py.wire.packet import Packet, encode_packets
+from jgroups_py.wire.packet import Packet
 from jgroups_py.wire.packet_memory import PacketReader
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import (
     DEFAULT_VERSION,
     format_version,

@@ -49,7 +49,7 @@ from jgroups_py.stack.ports import (
 )
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.values.address import IpAddress
-from jgroups_py.wire.packet import (
+from jgroups_py.wire.connection import (
     GRACEFUL_CLOSE,
     HANDSHAKE_HEAD,
     decode_handshake,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.wire.packet import GRACEFUL_CLOSE
+from jgroups_py.wire.connection import GRACEFUL_CLOSE
 
 FRAME_HEAD: Final = 4
 """The bytes of a length."""

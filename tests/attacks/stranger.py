@@ -17,18 +17,12 @@ from jgroups_py.values.address import UUID, Address, IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
+from jgroups_py.wire.connection import encode_frame, encode_handshake
 from jgroups_py.wire.message import WireMessage, write_typed_message
-from jgroups_py.wire.packet import (
-    LIST,
-    MULTICAST,
-    Packet,
-    decode_packet,
-    encode_frame,
-    encode_handshake,
-    encode_nested,
-    encode_packets,
-)
+from jgroups_py.wire.packet import LIST, MULTICAST, Packet, decode_packet
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import DEFAULT_VERSION, Writer
+from jgroups_py.wire.single import encode_nested
 
 HOST = "127.0.0.1"
 

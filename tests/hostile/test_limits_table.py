@@ -36,7 +36,7 @@ from jgroups_py.protocols.membership.merge3 import MERGE3
 from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 from jgroups_py.protocols.reliable.stable import STABLE
-from jgroups_py.protocols.reliable.unicast3 import UNICAST3
+from jgroups_py.protocols.reliable.unicast3.protocol import UNICAST3
 from jgroups_py.protocols.seal.protocol import SEAL
 from jgroups_py.protocols.security.asym_encrypt import ASYM_ENCRYPT
 from jgroups_py.protocols.state_transfer import STATE_TRANSFER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
-from jgroups_py.protocols.reliable.unicast3 import UNICAST3
+from jgroups_py.protocols.reliable.unicast3.protocol import UNICAST3
 from jgroups_py.rpc.early import EarlyCalls
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.testing.explorer.bytes.cluster import Cluster

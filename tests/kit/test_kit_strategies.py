@@ -21,8 +21,9 @@ from jgroups_py.values.message import MessageType
 from jgroups_py.values.view import DeltaView, Digest, MergeView, View
 from jgroups_py.wire import values as s
 from jgroups_py.wire.header_codec import HEADER_CLASSES, encode_header, read_header
-from jgroups_py.wire.packet import decode_nested, decode_packet, encode_nested
+from jgroups_py.wire.packet import decode_packet
 from jgroups_py.wire.primitives import Reader, Writer, decode_whole, encode_whole
+from jgroups_py.wire.single import decode_nested, encode_nested
 
 FIND = settings(max_examples=2000, database=None, phases=[Phase.generate])
 QUICK = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))

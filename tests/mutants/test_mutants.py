@@ -162,7 +162,7 @@ def test_every_protocol_with_behaviour_has_mutants() -> None:
         "flow/config",
         "frag2_config",
         "reliable/stable_config",
-        "reliable/unicast3_config",
+        "reliable/unicast3/config",
         # discovery/base.py has their common code
         *(f"discovery/{name}" for name in ("shared_loopback_ping", "local_ping")),
     }

@@ -16,7 +16,7 @@ import trio
 
 from jgroups_py import open_channel
 from jgroups_py.values.address import IpAddress
-from jgroups_py.wire.packet import encode_handshake
+from jgroups_py.wire.connection import encode_handshake
 from jgroups_py.wire.primitives import DEFAULT_VERSION
 
 pytestmark = pytest.mark.sockets

@@ -28,7 +28,7 @@ from jgroups_py.wire.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.wire.packet import encode_nested
+from jgroups_py.wire.single import encode_nested
 
 A, B, C = (make_address(n) for n in range(1, 4))
 ID = 4

@@ -14,7 +14,7 @@ from jgroups_py.protocols.flow.mfc import MFC
 from jgroups_py.protocols.flow.ufc import UFC
 from jgroups_py.protocols.frag2 import FRAG2
 from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
-from jgroups_py.protocols.reliable.unicast3 import UNICAST3
+from jgroups_py.protocols.reliable.unicast3.protocol import UNICAST3
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing import FakeStack
 from jgroups_py.values.address import UUID
@@ -135,7 +135,7 @@ class Receiver(Player):
         if action == "B: u3 removeReceiveConnection A":
             unicast = self.stack.stack.find(UNICAST3)
             assert unicast is not None
-            del unicast._incoming[A]
+            unicast.senders.forget(A)
 
 
 def test_we_repair_losses_of_a_java_sender() -> None:

@@ -26,7 +26,8 @@ from jgroups_py.values.payloads import Streamable, Typed
 from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType
 from jgroups_py.wire.java_stream import read_throwable, write_class, write_runtime_exception
 from jgroups_py.wire.objects import read_streamable, write_streamable
-from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import Reader, Writer
 
 VECTORS = Path(__file__).resolve().parents[1] / "wire" / "vectors"

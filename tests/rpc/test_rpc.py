@@ -234,6 +234,19 @@ async def test_requests_give_their_credit_back(open_sim: Open, autojump_clock: A
         assert len(b.target.seen) == 120
 
 
+async def test_requests_that_wait_for_their_turn_give_their_credit_back(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    """Requests go to the reading task when no more methods may run. The others are served before it."""
+    async with nodes(open_sim, limits=RpcLimits(handlers_max=1)) as (a, b):
+        with trio.fail_after(60):
+            for _ in range(60):
+                for where in ({"dests": b.address}, {"exclude": a.address}):
+                    await a.rpc.cast("slowly", 0.001, bytes(200_000), **where)
+            await a.rpc.call(b.address, "add", 1, 2)
+        assert b.counters.waits_handlers > 60
+
+
 # --- bundling, limits
 
 

@@ -21,7 +21,8 @@ from jgroups_py.wire.headers import (
     NakAckHeader2,
     NakAckType,
 )
-from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import encode_whole
 from jgroups_py.wire.values import write_join_rsp, write_view_digest
 

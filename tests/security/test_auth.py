@@ -23,7 +23,8 @@ from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.payloads import JoinRsp, MergeId, Streamable
 from jgroups_py.values.view import Digest, View, ViewId
 from jgroups_py.wire.headers import PROTOCOL_IDS, AuthHeader, GmsHeader, GmsType
-from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import decode_whole, encode_whole
 from jgroups_py.wire.values import read_join_rsp, write_join_rsp
 

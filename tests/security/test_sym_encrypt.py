@@ -23,8 +23,9 @@ from jgroups_py.wire.headers import (
     NakAckHeader2,
     NakAckType,
 )
-from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet import decode_packet
 from jgroups_py.wire.packet_memory import PacketReader
+from jgroups_py.wire.packing import encode_packets
 
 A, B = make_address(1), make_address(2)
 ID, NAKACK = PROTOCOL_IDS["SYM_ENCRYPT"], PROTOCOL_IDS["NAKACK2"]

@@ -19,7 +19,8 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import GetPhysical
 from jgroups_py.values.payloads import Streamable
 from jgroups_py.wire.headers import PROTOCOL_IDS, AuthHeader, GmsHeader, GmsType
-from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.packing import encode_packets
 
 A, B = make_address(1), make_address(2)
 ID = PROTOCOL_IDS["AUTH"]

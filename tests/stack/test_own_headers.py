@@ -15,7 +15,8 @@ from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.stack import Batch, Header, Protocol, register_header
 from jgroups_py.testing import SimCluster, make_address
 from jgroups_py.wire.header_codec import encode_header, read_header
-from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import Reader
 
 OWN = 2001

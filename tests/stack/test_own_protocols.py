@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
-from jgroups_py.protocols.reliable.unicast3 import UNICAST3
+from jgroups_py.protocols.reliable.unicast3.protocol import UNICAST3
 from jgroups_py.protocols.transport.udp import UDP
 from jgroups_py.stack.protocol import Batch, Event, Protocol
 from jgroups_py.stack.stack import make_protocols

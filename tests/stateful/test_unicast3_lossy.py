@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from jgroups_py.protocols.reliable.unicast3 import UNICAST3
+from jgroups_py.protocols.reliable.unicast3.protocol import UNICAST3
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch

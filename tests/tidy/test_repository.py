@@ -19,8 +19,6 @@ LONGEST_FILE = 750
 LONGER = {
     "protocols/membership/gms/protocol.py": "the order of its parts",
     "protocols/relay/protocol.py": "the order of its parts",
-    "jgroups_py/wire/packet.py": "a hot path whose steps are read together",
-    "protocols/reliable/nakack2/protocol.py": "a hot path whose steps are read together",
     "jgroups_py/rpc/rpc.py": "a hot path whose steps are read together",
 }
 """Files with more lines, and the reason why they are not split (design/architecture.md)."""

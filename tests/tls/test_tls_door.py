@@ -41,8 +41,8 @@ from jgroups_py.values.address import IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import CertificateExpires, Failed, PhysicalAddress, TransportReady
 from jgroups_py.values.events import Connect as ConnectEvent
+from jgroups_py.wire.connection import encode_handshake
 from jgroups_py.wire.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
-from jgroups_py.wire.packet import encode_handshake
 from jgroups_py.wire.primitives import make_version
 
 A, B, C = make_address(1), make_address(2), make_address(3)

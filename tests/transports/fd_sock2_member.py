@@ -24,13 +24,10 @@ from jgroups_py.values.events import (
     ViewChange,
 )
 from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.connection import encode_frame
 from jgroups_py.wire.headers import FdHeader, FdType
-from jgroups_py.wire.packet import (
-    decode_fd_frame,
-    encode_fd_frame,
-    encode_frame,
-)
 from jgroups_py.wire.primitives import make_version
+from jgroups_py.wire.single import decode_fd_frame, encode_fd_frame
 
 A, B, C, D, E = (make_address(n) for n in range(1, 6))
 JAVA = UUID(bytes(15) + b"\x07")

@@ -19,11 +19,8 @@ from jgroups_py.values.events import (
     Connect as ConnectEvent,
 )
 from jgroups_py.values.view import View, ViewId
-from jgroups_py.wire.packet import (
-    encode_frame,
-    encode_handshake,
-    encode_packets,
-)
+from jgroups_py.wire.connection import encode_frame, encode_handshake
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import make_version
 
 A, B, C = make_address(1), make_address(2), make_address(3)

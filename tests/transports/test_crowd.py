@@ -23,7 +23,7 @@ from jgroups_py.values.events import (
     ViewChange,
 )
 from jgroups_py.values.view import View, ViewId
-from jgroups_py.wire.packet import encode_handshake
+from jgroups_py.wire.connection import encode_handshake
 from jgroups_py.wire.primitives import make_version
 
 A, B = make_address(1), make_address(2)

@@ -60,11 +60,8 @@ from jgroups_py.values.events import (
     Unsuspect,
     ViewChange,
 )
+from jgroups_py.wire.connection import decode_handshake, encode_handshake
 from jgroups_py.wire.headers import FdHeader, FdType
-from jgroups_py.wire.packet import (
-    decode_handshake,
-    encode_handshake,
-)
 
 # --- our port
 

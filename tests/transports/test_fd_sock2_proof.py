@@ -42,11 +42,8 @@ from jgroups_py.values.events import (
     Suspect,
     Unsuspect,
 )
+from jgroups_py.wire.connection import GRACEFUL_CLOSE, encode_handshake
 from jgroups_py.wire.headers import FdHeader, FdType
-from jgroups_py.wire.packet import (
-    GRACEFUL_CLOSE,
-    encode_handshake,
-)
 
 
 def let_break(stack: FakeStack, member: Address, **options: Any) -> int:

@@ -13,11 +13,8 @@ from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.transport.frames import WRITE_SIZE, FrameReader, joined, writes_of
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import MessageType
-from jgroups_py.wire.packet import (
-    GRACEFUL_CLOSE,
-    encode_frame,
-    encode_packets,
-)
+from jgroups_py.wire.connection import GRACEFUL_CLOSE, encode_frame
+from jgroups_py.wire.packing import encode_packets
 
 
 def test_a_stream_may_be_cut_anywhere() -> None:

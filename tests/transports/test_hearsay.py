@@ -18,9 +18,11 @@ from jgroups_py.values.events import Connect as ConnectEvent
 from jgroups_py.values.events import FindMembers, ViewChange
 from jgroups_py.values.payloads import PingData
 from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.connection import encode_frame, encode_handshake
 from jgroups_py.wire.headers import PROTOCOL_IDS, PingHeader, PingType
-from jgroups_py.wire.packet import encode_frame, encode_handshake, encode_mping, encode_packets
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import encode_whole, make_version
+from jgroups_py.wire.single import encode_mping
 from jgroups_py.wire.values import write_ping_data_list
 
 A, B, C, X = (make_address(n) for n in range(1, 5))

@@ -22,7 +22,7 @@ from jgroups_py.values.events import (
 )
 from jgroups_py.values.view import View, ViewId
 from jgroups_py.wire.headers import PingHeader
-from jgroups_py.wire.packet import decode_mping
+from jgroups_py.wire.single import decode_mping
 
 A, B = make_address(1), make_address(2)
 HERE = IpAddress("127.0.0.1", 7800)

@@ -16,7 +16,8 @@ from jgroups_py.values.events import Connect, GetPhysical, PhysicalAddress, View
 from jgroups_py.values.message import MessageType
 from jgroups_py.values.view import View, ViewId
 from jgroups_py.wire.message import WireMessage, write_typed_message
-from jgroups_py.wire.packet import LIST, MULTICAST, encode_packets
+from jgroups_py.wire.packet import LIST, MULTICAST
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import DEFAULT_VERSION, Writer
 
 A, B, C, D = (make_address(n) for n in range(1, 5))

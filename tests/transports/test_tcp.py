@@ -53,12 +53,8 @@ from jgroups_py.values.events import (
     Unreachable,
     ViewChange,
 )
-from jgroups_py.wire.packet import (
-    GRACEFUL_CLOSE,
-    decode_handshake,
-    decode_packet,
-    encode_handshake,
-)
+from jgroups_py.wire.connection import GRACEFUL_CLOSE, decode_handshake, encode_handshake
+from jgroups_py.wire.packet import decode_packet
 from jgroups_py.wire.primitives import make_version
 
 

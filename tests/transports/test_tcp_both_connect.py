@@ -36,10 +36,8 @@ from jgroups_py.values.events import (
     PhysicalAddress,
     TransportReady,
 )
-from jgroups_py.wire.packet import (
-    GRACEFUL_CLOSE,
-    decode_packet,
-)
+from jgroups_py.wire.connection import GRACEFUL_CLOSE
+from jgroups_py.wire.packet import decode_packet
 
 
 @pytest.mark.parametrize(("peer", "winner"), [(HIGHER, "theirs"), (LOWER, "ours")])

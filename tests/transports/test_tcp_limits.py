@@ -34,10 +34,7 @@ from jgroups_py.values.events import (
     PhysicalAddress,
     ViewChange,
 )
-from jgroups_py.wire.packet import (
-    encode_frame,
-    encode_handshake,
-)
+from jgroups_py.wire.connection import encode_frame, encode_handshake
 
 
 def test_bytes_for_a_slow_peer_are_bounded_in_whole_frames() -> None:

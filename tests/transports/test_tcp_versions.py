@@ -29,12 +29,8 @@ from jgroups_py.values.events import (
     VersionHeard,
     ViewChange,
 )
-from jgroups_py.wire.packet import (
-    decode_handshake,
-    encode_frame,
-    encode_handshake,
-    encode_packets,
-)
+from jgroups_py.wire.connection import decode_handshake, encode_frame, encode_handshake
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import make_version
 
 

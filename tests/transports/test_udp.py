@@ -39,8 +39,10 @@ from jgroups_py.values.events import (
 from jgroups_py.values.message import Flag, MessageType, Transient
 from jgroups_py.values.view import View, ViewId
 from jgroups_py.wire.headers import HeartbeatHeader, NakAckHeader2, NakAckType
-from jgroups_py.wire.packet import decode_packet, encode_nested, encode_packets
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import DEFAULT_VERSION, make_version
+from jgroups_py.wire.single import encode_nested
 
 A, B, C = make_address(1), make_address(2), make_address(3)
 HERE = ("127.0.0.1", 5001)

@@ -13,13 +13,9 @@ import pytest
 
 from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.values.address import UUID
-from jgroups_py.wire.packet import (
-    decode_fd_frame,
-    decode_handshake,
-    decode_mping,
-    decode_nested,
-    decode_packet,
-)
+from jgroups_py.wire.connection import decode_handshake
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.single import decode_fd_frame, decode_mping, decode_nested
 from jgroups_py.wire.text.kinds import KINDS, decode, encode
 
 VECTORS = Path(__file__).parent / "vectors"

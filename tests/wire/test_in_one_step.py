@@ -18,7 +18,7 @@ from jgroups_py.wire.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.wire.packet import encode_packets
+from jgroups_py.wire.packing import encode_packets
 
 A, B = make_address(1), make_address(2)
 NUMBERS = [0, 1, 255, 256, 65_535, 65_536, (1 << 40) + 7, (1 << 63) - 1]

@@ -28,8 +28,9 @@ from jgroups_py.wire.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.wire.packet import Packet, decode_packet, encode_packets
+from jgroups_py.wire.packet import Packet, decode_packet
 from jgroups_py.wire.packet_memory import PacketReader
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.strides import COPIED_MAX
 
 A = UUID.make(random.Random(1))

@@ -16,6 +16,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.payloads import SeqnoList
+from jgroups_py.wire.connection import decode_handshake, encode_handshake, handshake_size
 from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
@@ -38,23 +39,17 @@ from jgroups_py.wire.headers import (
 )
 from jgroups_py.wire.message import read_typed_message
 from jgroups_py.wire.objects import streamable
-from jgroups_py.wire.packet import (
-    MULTICAST,
-    Packet,
+from jgroups_py.wire.packet import MULTICAST, Packet, decode_packet, packet_version
+from jgroups_py.wire.packing import encode_packets
+from jgroups_py.wire.primitives import make_version
+from jgroups_py.wire.single import (
     decode_fd_frame,
-    decode_handshake,
     decode_mping,
     decode_nested,
-    decode_packet,
     encode_fd_frame,
-    encode_handshake,
     encode_mping,
     encode_nested,
-    encode_packets,
-    handshake_size,
-    packet_version,
 )
-from jgroups_py.wire.primitives import make_version
 from jgroups_py.wire.strides import COPIED_MAX
 
 A = UUID.make(random.Random(1))

@@ -13,15 +13,10 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import MessageType
 from jgroups_py.wire.headers import FdHeader, FdType
 from jgroups_py.wire.message import WireMessage, write_typed_message
-from jgroups_py.wire.packet import (
-    decode_fd_frame,
-    decode_mping,
-    decode_packet,
-    encode_fd_frame,
-    encode_mping,
-    encode_packets,
-)
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import DEFAULT_VERSION, Reader, Writer, make_version
+from jgroups_py.wire.single import decode_fd_frame, decode_mping, encode_fd_frame, encode_mping
 
 A, B = make_address(1), make_address(2)
 FLAGS = (0, 1, 2, 4, 8, 16)

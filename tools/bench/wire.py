@@ -16,7 +16,8 @@ from jgroups_py.tools.bench.ended import end_with
 from jgroups_py.values.address import UUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, NakAckType
-from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.packing import encode_packets
 
 RUNS = 7
 

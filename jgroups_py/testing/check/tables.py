@@ -25,7 +25,6 @@ MAY_REMEMBER: Final[dict[str, str]] = {
     "NAKACK2.repair._answered": "the last asker, for pacing; forgotten with the next question",
     "NAKACK2.senders.left": "the progress of departed members: for departed_remembered, at most max_departed",
     "NAKACK2._early": "batches of strangers until the next view: max_buffered_before_join",
-    "UNICAST3._answered": "as NAKACK2's",
     "MFC._debts": "strangers: at most max_strangers",
     "UFC._debts": "strangers: at most max_strangers",
     "STATE_TRANSFER._covered": "of members known to a state's provider: until the third view after it",

@@ -20,8 +20,9 @@ from jgroups_py.wire import headers as h
 from jgroups_py.wire import message as m
 from jgroups_py.wire import objects as o
 from jgroups_py.wire import values as s
+from jgroups_py.wire.connection import COOKIE
 from jgroups_py.wire.gossip import GossipRecord, GossipType, read_gossip, write_gossip
-from jgroups_py.wire.packet import COOKIE, LIST
+from jgroups_py.wire.packet import LIST
 from jgroups_py.wire.primitives import (
     DEFAULT_VERSION,
     Reader,

@@ -711,53 +711,14 @@ class NAKACK2(Protocol):
     # --- looking
 
     def check(self) -> None:
-        present, frozen = self.senders.present, self.senders.frozen
-        assert present[self.local_address] is self.own
-        for member, sender in present.items():
-            self._check_sender(member, sender, True)
-        for member, sender in frozen.items():
-            self._check_sender(member, sender, False)
-        assert not (present.keys() & frozen.keys())
+        senders = self.senders
+        senders.check(self.round.held, self._seqno)
         if self.view is not None:
             for member in self.view.members:
-                assert member in present or member in frozen
+                assert member in senders.present or member in senders.frozen
         assert len(self._early) <= self.config.max_buffered_before_join
-        waiting = any(s.gaps.deadline is not None for s in present.values())
+        waiting = any(s.gaps.deadline is not None for s in senders.present.values())
         assert self._gap_timer.armed or not waiting
-
-    def _check_sender(self, member: Address, sender: Sender, present: bool) -> None:
-        """Check a sender again only after a change of it."""
-        window, kept, gaps = sender.window, sender.kept, sender.gaps
-        pending = window.pending
-        state = (
-            window.delivered,
-            window.known,
-            window.closed,
-            pending.count,
-            pending.size,
-            len(window.early),
-            kept.count,
-            kept.size,
-            kept.firsts[-1] if kept.firsts else 0,
-            sender.purged,
-            gaps.new_at,
-            gaps.again_at,
-            present,
-        )
-        if state == sender.checked:
-            if sender is not self.own:
-                return
-        else:
-            window.check()
-            kept.check()
-            assert sender.purged <= window.delivered
-            assert window.closed == (self.round.held or not present)
-            sender.checked = state
-        if sender is self.own:
-            assert kept.last in (0, self._seqno)
-            assert window.known <= self._seqno
-        elif present and window.has_gap:
-            assert gaps.deadline is not None, f"nobody asks {member}"
 
     def statistics(self) -> dict[str, int | float]:
         stats = super().statistics()

@@ -69,6 +69,35 @@ class Sender:
         self.kept = cut(self.kept, self.window.delivered)
         self.window.forget_pending()
 
+    def check(self, held: bool, present: bool) -> bool:
+        """Check the state, unless it is the same as the last time. Return whether it was checked. ``held``: no messages are
+        handed out at present."""
+        window, kept, gaps = self.window, self.kept, self.gaps
+        pending = window.pending
+        state = (
+            window.delivered,
+            window.known,
+            window.closed,
+            pending.count,
+            pending.size,
+            len(window.early),
+            kept.count,
+            kept.size,
+            kept.firsts[-1] if kept.firsts else 0,
+            self.purged,
+            gaps.new_at,
+            gaps.again_at,
+            present,
+        )
+        if state == self.checked:
+            return False
+        window.check()
+        kept.check()
+        assert self.purged <= window.delivered
+        assert window.closed == (held or not present)
+        self.checked = state
+        return True
+
 
 class Left(NamedTuple):
     """The memory of a sender that has departed."""
@@ -200,6 +229,19 @@ class Senders:
         self.left[member] = Left(window.delivered, window.passed, now)
         if len(self.left) > self._max_departed:
             del self.left[next(iter(self.left))]
+
+    def check(self, held: bool, seqno: int) -> None:
+        """``held``: no messages are handed out at present. ``seqno``: of the last own message."""
+        own, present, frozen = self.own, self.present, self.frozen
+        assert present[self._me] is own
+        assert own.kept.last in (0, seqno)
+        assert own.window.known <= seqno
+        for member, sender in present.items():
+            if sender.check(held, True) and sender is not own and sender.window.has_gap:
+                assert sender.gaps.deadline is not None, f"nobody asks {member}"
+        for sender in frozen.values():
+            sender.check(held, False)
+        assert not (present.keys() & frozen.keys())
 
 
 def cut(store: RunStore, last: int) -> RunStore:

@@ -25,7 +25,7 @@ from jgroups_py.values.events import (
 from jgroups_py.values.header import Header
 from jgroups_py.values.view import View, ViewId
 from jgroups_py.wire.headers import PROTOCOL_IDS, GmsHeader, GmsType, PingHeader, PingType
-from jgroups_py.wire.packet import encode_packets
+from jgroups_py.wire.packing import encode_packets
 
 A, B, C = (make_address(n) for n in range(1, 4))
 READY = TransportReady(IpAddress("10.0.0.1", 7000))

@@ -36,6 +36,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import Flag
 from jgroups_py.values.view import View
+from jgroups_py.wire.connection import encode_frame, encode_handshake
 from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     NakAckHeader2,
@@ -43,13 +44,8 @@ from jgroups_py.wire.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.wire.packet import (
-    Packet,
-    decode_packet,
-    encode_frame,
-    encode_handshake,
-    encode_packets,
-)
+from jgroups_py.wire.packet import Packet, decode_packet
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import DEFAULT_VERSION
 
 QUICK: Final = {

@@ -24,6 +24,7 @@ from jgroups_py.wire import header_codec
 from jgroups_py.wire import message as message_codec
 from jgroups_py.wire import objects as o
 from jgroups_py.wire import values as structures
+from jgroups_py.wire.connection import GRACEFUL_CLOSE, encode_frame, encode_handshake
 from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     FdHeader,
@@ -33,15 +34,9 @@ from jgroups_py.wire.headers import (
     PingHeader,
     PingType,
 )
-from jgroups_py.wire.packet import (
-    GRACEFUL_CLOSE,
-    encode_fd_frame,
-    encode_frame,
-    encode_handshake,
-    encode_mping,
-    encode_packets,
-)
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import DEFAULT_VERSION, Writer, make_version
+from jgroups_py.wire.single import encode_fd_frame, encode_mping
 
 SEEDS: Final = 40
 """Byte strings drawn for a target."""

@@ -22,16 +22,11 @@ from jgroups_py.protocols.relay import wire as relay_wire
 from jgroups_py.protocols.transport.frames import FrameReader
 from jgroups_py.testing.explorer.bytes import corpus
 from jgroups_py.testing.explorer.bytes.guard import Broken
-from jgroups_py.wire.packet import (
-    Packet,
-    decode_fd_frame,
-    decode_handshake,
-    decode_mping,
-    decode_nested,
-    decode_packet,
-    encode_packets,
-)
+from jgroups_py.wire.connection import decode_handshake
+from jgroups_py.wire.packet import Packet, decode_packet
+from jgroups_py.wire.packing import encode_packets
 from jgroups_py.wire.primitives import DEFAULT_VERSION, Reader, decode_whole, make_version
+from jgroups_py.wire.single import decode_fd_frame, decode_mping, decode_nested
 from jgroups_py.wire.text import kinds
 
 STREAM_FRAME_MAX: Final = 100_000

@@ -18,6 +18,9 @@ Place: above NAKACK2, below STABLE.
 
 Unicasts to this member itself, to physical addresses and with NO_RELIABILITY pass by.
 
+The tables know no protocol: outgoing.py has the connections to destinations, incoming.py those from senders, and
+unknown.py the messages whose connection is not known. Only the protocol sends, passes on, counts and keeps time.
+
 Source:  JGroups UNICAST3.java; WIRE.md 11.5.
 Differs: a member asks for a gap once after ``xmit_delay`` and then at growing intervals. It ignores a
          first message of an older connection (their numbers are a counter). It gives up a connection to a member
@@ -32,10 +35,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, TypeAlias
 
-from jgroups_py.protocols.reliable.unicast3_config import Unicast3Config
+from jgroups_py.protocols.reliable.unicast3.config import Unicast3Config
+from jgroups_py.protocols.reliable.unicast3.incoming import IncomingConnection, UnicastSenders
+from jgroups_py.protocols.reliable.unicast3.outgoing import (
+    CONN_IDS,
+    Destinations,
+    OutgoingConnection,
+)
+from jgroups_py.protocols.reliable.unicast3.unknown import UnknownConnections
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import UNICAST
-from jgroups_py.stack.windows import GapClock, ReceiveWindow, RunStore, compact, spans_of
+from jgroups_py.stack.windows import compact, spans_of
 from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
@@ -59,58 +69,10 @@ _NO_FC: Final = int(Flag.NO_FC)
 _NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
 _CONTROL: Final = int(Flag.OOB | Flag.NO_FC)
 _DATA: Final = UnicastType.DATA
-_CONN_IDS: Final = 32768
 _ACK_AFTER: Final = 0.5
 """Acks leave after this part of xmit_interval. After a whole xmit_interval the sender repeats its last message."""
 _FACTOR_MAX: Final = 8
 """The last message is sent again after 1, 2, 4, 8, 8, ... times xmit_interval."""
-
-
-class _Outgoing:
-    """The connection to one destination. ``kept``: messages that are not acked."""
-
-    __slots__ = (
-        "acked",
-        "blocked",
-        "conn_id",
-        "kept",
-        "last_ack",
-        "progress_at",
-        "resend_at",
-        "seqno",
-        "stranger",
-        "tries",
-        "used_at",
-    )
-
-    def __init__(self, conn_id: int, now: float, stranger: bool) -> None:
-        self.conn_id = conn_id
-        self.stranger = stranger
-        """Is its destination outside the view?"""
-        self.seqno = 0
-        self.acked = 0
-        self.kept = RunStore()
-        self.last_ack = 0
-        """Timestamp of the last ACK or SEND_FIRST_SEQNO."""
-        self.used_at = now
-        self.progress_at = now
-        self.resend_at: float | None = None
-        self.tries = 0
-        self.blocked = False
-
-
-class _Incoming:
-    """The connection from one sender. ``unacked``: messages received since the last ack."""
-
-    __slots__ = ("ack_due", "conn_id", "gaps", "unacked", "used_at", "window")
-
-    def __init__(self, conn_id: int, first: int, now: float, interval: float) -> None:
-        self.conn_id = conn_id
-        self.window = ReceiveWindow(first - 1)
-        self.gaps = GapClock(interval)
-        self.unacked = 0
-        self.ack_due = False
-        self.used_at = now
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -129,17 +91,14 @@ class UNICAST3(Protocol):
     config: Unicast3Config
 
     def start(self) -> None:
-        self._delay = min(self.config.xmit_delay, self.config.xmit_interval)
-        self._ack_threshold = self.config.ack_threshold
-        self._outgoing: dict[Address, _Outgoing] = {}
-        self._incoming: dict[Address, _Incoming] = {}
-        self._unknown: dict[Address, tuple[float, list[Batch]]] = {}
-        self._answered: dict[Address, list[float]] = {}
-        self._strangers: dict[Address, _Outgoing] = {}
-        """The connections to destinations outside the view. The one that was not used for longest is first."""
-        self._strangers_size = 0
-        """Bytes that are kept for those destinations."""
-        self._next_conn_id = 0
+        config = self.config
+        self._delay = min(config.xmit_delay, config.xmit_interval)
+        self._ack_threshold = config.ack_threshold
+        self.destinations = Destinations(config.max_strangers, config.max_strangers_bytes)
+        self.senders = UnicastSenders(config.xmit_interval, config.max_strangers)
+        self.unknown = UnknownConnections(config.max_strangers, config.max_cached)
+        self._outgoing = self.destinations.connections
+        self._incoming = self.senders.connections
         self._timestamp = 0
         self._view: View | None = None
         self._tick = self.timer(self._on_tick)
@@ -192,7 +151,7 @@ class UNICAST3(Protocol):
         else:
             self._send(dest, conn, batch)
 
-    def _send(self, dest: Address, conn: _Outgoing, batch: Batch) -> None:
+    def _send(self, dest: Address, conn: OutgoingConnection, batch: Batch) -> None:
         now = self.machine.now
         count = len(batch.payloads)
         self.sent += count
@@ -222,53 +181,22 @@ class UNICAST3(Protocol):
             self.trace("blocked", dest=dest, unacked=conn.kept.count)
             self.pass_event_up(FlowBlocked(self.name, dest, (dest,), "acknowledgement"))
 
-    def _connect(self, dest: Address) -> _Outgoing:
-        stranger = dest not in self._members()
-        conn = self._outgoing[dest] = _Outgoing(self._next_conn_id, self.now, stranger)
-        self._next_conn_id = (self._next_conn_id + 1) % _CONN_IDS
+    def _connect(self, dest: Address) -> OutgoingConnection:
+        conn = self.destinations.connect(dest, self.now, dest not in self._members())
         self.trace("connect", dest=dest, conn_id=conn.conn_id)
         self._arm_expiry()
         return conn
 
-    def _send_to_stranger(self, dest: Address, conn: _Outgoing, batch: Batch) -> None:
+    def _send_to_stranger(self, dest: Address, conn: OutgoingConnection, batch: Batch) -> None:
         """Send to a destination outside the view. Give up connections to others if too much is kept for them."""
-        config, strangers = self.config, self._strangers
-        strangers.pop(dest, None)
-        while strangers and (
-            len(strangers) >= config.max_strangers
-            or self._strangers_size + batch.length > config.max_strangers_bytes
-        ):
-            oldest, former = next(iter(strangers.items()))
-            self.turn_away("stranger", oldest)
-            self._give_up(oldest, former)
-        strangers[dest] = conn
+        destinations = self.destinations
+        while (former := destinations.crowded_out(dest, batch.length)) is not None:
+            self.turn_away("stranger", former[0])
+            self._give_up(*former)
+        destinations.use_stranger(dest, conn)
         before = conn.kept.size
         self._send(dest, conn, batch)
-        self._strangers_size += conn.kept.size - before
-
-    def _drop_to(self, conn: _Outgoing, seqno: int) -> None:
-        """Forget messages that were acked."""
-        before = conn.kept.size
-        conn.kept.drop_to(seqno)
-        if conn.stranger:
-            self._strangers_size += conn.kept.size - before
-
-    def _forget_outgoing(self, dest: Address, conn: _Outgoing) -> None:
-        del self._outgoing[dest]
-        self._answered.pop(dest, None)
-        if self._strangers.pop(dest, None) is not None:
-            self._strangers_size -= conn.kept.size
-
-    def _sort_strangers(self, view: View) -> None:
-        """Follow a new view: some connections are to members now, others are not any more."""
-        members = view.members
-        self._strangers = {}
-        self._strangers_size = 0
-        for dest, conn in self._outgoing.items():
-            conn.stranger = dest not in members
-            if conn.stranger:
-                self._strangers[dest] = conn
-                self._strangers_size += conn.kept.size
+        destinations.kept_more(conn.kept.size - before)
 
     # --- up
 
@@ -320,7 +248,7 @@ class UNICAST3(Protocol):
         else:
             self.bad += 1
 
-    def _on_data(self, src: Address, conn: _Incoming, batch: Batch, first: int) -> None:
+    def _on_data(self, src: Address, conn: IncomingConnection, batch: Batch, first: int) -> None:
         """Take a run that is not simply the next one of its connection."""
         window = conn.window
         count = len(batch.payloads)
@@ -353,7 +281,7 @@ class UNICAST3(Protocol):
             self.pass_up(run)
         self._look_for_gap(src, conn)
 
-    def _look_for_gap(self, src: Address, conn: _Incoming) -> None:
+    def _look_for_gap(self, src: Address, conn: IncomingConnection) -> None:
         window = conn.window
         if window.has_gap and not window.closed:
             at = self.now + self._delay
@@ -370,10 +298,10 @@ class UNICAST3(Protocol):
         return config.max_window_bytes // config.max_strangers
 
     def _on_other(
-        self, src: Address, conn: _Incoming | None, batch: Batch, header: UnicastHeader3
+        self, src: Address, conn: IncomingConnection | None, batch: Batch, header: UnicastHeader3
     ) -> None:
         """Take data of an unknown connection: a new one, an old one, or one that we forgot."""
-        if conn is not None and (conn.conn_id - header.conn_id) % _CONN_IDS < _CONN_IDS // 2:
+        if conn is not None and (conn.conn_id - header.conn_id) % CONN_IDS < CONN_IDS // 2:
             self.duplicates += len(batch.payloads)
             return
         if header.first:
@@ -381,15 +309,13 @@ class UNICAST3(Protocol):
                 self.bad += 1
                 return
             if conn is not None:
-                self._forget(src, conn)
-            elif src not in self._members():
-                self._make_room()
-            self._incoming[src] = _Incoming(
-                header.conn_id, header.seqno, self.now, self.config.xmit_interval
-            )
+                self.senders.forget(src)
+            elif src not in self._members() and self.senders.make_room(self._members()):
+                self.strangers_dropped += 1
+            self.senders.accept(src, header.conn_id, header.seqno, self.now)
             self.trace("accept", sender=src, conn_id=header.conn_id, seqno=header.seqno)
             self._arm_expiry()
-            _, cached = self._unknown.pop(src, (0.0, []))
+            cached = self.unknown.take(src)
             self.up(batch)
             for waiting in cached:
                 told = waiting.headers[_ID]
@@ -397,40 +323,19 @@ class UNICAST3(Protocol):
                 if told.conn_id == header.conn_id:
                     self.up(waiting)
             return
-        asked, cached = self._unknown.get(src, (-1e9, []))
-        if src not in self._unknown and len(self._unknown) >= self.config.max_strangers:
+        if self.unknown.make_room(src):
             self.strangers_dropped += 1
-            del self._unknown[next(iter(self._unknown))]
-        kept = sum([waiting.length for waiting in cached])
-        if len(cached) < self.config.max_cached and kept + batch.length <= self._room(src):
-            cached.append(compact(batch))
-        else:
+        if not self.unknown.keep(src, batch, self._room(src)):
             self.unknown_dropped += len(batch.payloads)
         self._arm_expiry()
-        if self.now >= asked + self.config.sync_min_interval:
-            asked = self.now
+        if self.unknown.may_ask(src, self.now, self.config.sync_min_interval):
             self.first_requested += 1
             self.trace("ask_first", sender=src, conn_id=header.conn_id)
-            self._unknown[src] = (asked, cached)
             ask = UnicastHeader3(UnicastType.SEND_FIRST_SEQNO, timestamp=self._stamp())
             self.pass_down(Batch.of(src, _ID, ask, flags=_CONTROL))
-            return
-        self._unknown[src] = (asked, cached)
 
     def _members(self) -> tuple[Address, ...]:
         return () if self._view is None else self._view.members
-
-    def _make_room(self) -> None:
-        members = self._members()
-        strangers = [src for src in self._incoming if src not in members]
-        if len(strangers) >= self.config.max_strangers:
-            oldest = min(strangers, key=lambda src: self._incoming[src].used_at)
-            self._forget(oldest, self._incoming[oldest])
-            self.strangers_dropped += 1
-
-    def _forget(self, src: Address, conn: _Incoming) -> None:
-        conn.window.closed = True
-        del self._incoming[src]
 
     # --- acks
 
@@ -438,7 +343,7 @@ class UNICAST3(Protocol):
         self._timestamp += 1
         return self._timestamp
 
-    def _ack_soon(self, src: Address, conn: _Incoming) -> None:
+    def _ack_soon(self, src: Address, conn: IncomingConnection) -> None:
         if conn.unacked >= self._ack_threshold:
             self._ack(src, conn)
         else:
@@ -446,7 +351,7 @@ class UNICAST3(Protocol):
             conn.used_at = self.now
             self._arm_tick(self.now + self.config.xmit_interval * _ACK_AFTER)
 
-    def _ack(self, src: Address, conn: _Incoming) -> None:
+    def _ack(self, src: Address, conn: IncomingConnection) -> None:
         conn.unacked = 0
         conn.ack_due = False
         conn.used_at = self.now
@@ -471,7 +376,7 @@ class UNICAST3(Protocol):
         if header.seqno <= conn.acked:
             return
         conn.acked = header.seqno
-        self._drop_to(conn, header.seqno)
+        self.destinations.drop_to(conn, header.seqno)
         conn.tries = 0
         conn.progress_at = self.now
         if conn.acked >= conn.seqno:
@@ -497,18 +402,15 @@ class UNICAST3(Protocol):
         if conn is None:
             self.not_found += len(seqnos)
             return
-        budget = self._answered.get(asker)
-        if budget is None or budget[0] <= self.now:
-            budget = [self.now + self.config.xmit_interval, self.config.max_xmit_bytes]
-            self._answered[asker] = budget
+        conn.begin_share(self.now, self.config.xmit_interval, self.config.max_xmit_bytes)
         for low, high in spans_of(seqnos, self.config.max_xmit_req_size):
             found = 0
             for first, run in conn.kept.between(low, high):
-                if budget[1] <= 0:
+                if conn.share <= 0:
                     self.limited += 1
                     self.trace("limited", asker=asker, seqno=first)
                     return
-                budget[1] -= run.length
+                conn.share -= run.length
                 found += len(run.payloads)
                 self.retransmitted += len(run.payloads)
                 self.trace("retransmit", to=asker, seqno=first, count=len(run.payloads))
@@ -552,7 +454,7 @@ class UNICAST3(Protocol):
         if earliest is not None:
             self._arm_tick(earliest)
 
-    def _resend_last(self, dest: Address, conn: _Outgoing) -> None:
+    def _resend_last(self, dest: Address, conn: OutgoingConnection) -> None:
         interval = self.config.xmit_interval
         # Messages still flow: only a message whose last sending was a full interval ago may be lost.
         if conn.tries == 0 and conn.used_at + interval > self.now:
@@ -565,19 +467,19 @@ class UNICAST3(Protocol):
         for _, run in conn.kept.between(conn.seqno, conn.seqno):
             self.pass_down(run)
 
-    def _is_hopeless(self, dest: Address, conn: _Outgoing) -> bool:
+    def _is_hopeless(self, dest: Address, conn: OutgoingConnection) -> bool:
         return (
             dest not in self._members()
             and self.now - max(conn.progress_at, 0.0) >= self.config.max_retransmit_time
         )
 
-    def _give_up(self, dest: Address, conn: _Outgoing) -> None:
+    def _give_up(self, dest: Address, conn: OutgoingConnection) -> None:
         """Forget the connection and its unacked messages."""
         lost = conn.seqno - conn.acked
         self.unacked_dropped += lost
         self.given_up += 1
         self.trace("give_up", dest=dest, unacked=lost)
-        self._forget_outgoing(dest, conn)
+        self.destinations.forget(dest, conn)
         if conn.blocked:
             self.pass_event_up(FlowOpened(self.name, dest))
 
@@ -621,7 +523,7 @@ class UNICAST3(Protocol):
         conn = self._incoming.get(src)
         if conn is not None and conn.conn_id == conn_id:
             self.trace("closed_by_peer", sender=src, conn_id=conn_id)
-            self._forget(src, conn)
+            self.senders.forget(src)
 
     def _arm_expiry(self) -> None:
         if self.config.conn_expiry_timeout > 0 and not self._expiry.armed:
@@ -633,7 +535,7 @@ class UNICAST3(Protocol):
         members = self._members()
         for dest, conn in list(self._outgoing.items()):
             if conn.used_at <= idle and conn.acked >= conn.seqno:
-                self._forget_outgoing(dest, conn)
+                self.destinations.forget(dest, conn)
                 self.closed += 1
                 self.trace("close", dest=dest, conn_id=conn.conn_id)
                 if dest in members:
@@ -641,17 +543,9 @@ class UNICAST3(Protocol):
                     self.pass_down(Batch.of(dest, _ID, close, flags=_NO_FC))
         # A member that still has us in its view may repeat unacked messages, even very late.
         long_ago = min(idle, self.now - config.departed_remembered)
-        for src, incoming in list(self._incoming.items()):
-            if src in members or incoming.used_at > idle:
-                continue
-            if incoming.used_at <= long_ago:
-                self._forget(src, incoming)
-            else:
-                incoming.window.forget_pending()  # no member is left to fill its gaps
-        for src, (asked, _) in list(self._unknown.items()):
-            if asked <= idle:
-                del self._unknown[src]
-        if self._outgoing or self._incoming or self._unknown:
+        self.senders.forget_idle(members, idle, long_ago)
+        self.unknown.forget_idle(idle)
+        if self._outgoing or self._incoming or self.unknown:
             self._arm_expiry()
 
     def event_down(self, event: Event) -> None:
@@ -661,12 +555,12 @@ class UNICAST3(Protocol):
                 conn = self._outgoing.get(member)
                 if conn is not None:
                     self._give_up(member, conn)
-                self._unknown.pop(member, None)
+                self.unknown.take(member)
                 incoming = self._incoming.get(member)
                 if incoming is not None:
                     # It is kept, so that no message is delivered twice; but no member is left to fill its gaps.
                     incoming.window.forget_pending()
-            self._sort_strangers(event.view)
+            self.destinations.view_installed(event.view.members)
         self.pass_event_down(event)
 
     # --- looking
@@ -694,18 +588,14 @@ class UNICAST3(Protocol):
             assert conn.kept.last in (0, conn.seqno)
             assert (conn.resend_at is not None) == (conn.acked < conn.seqno), dest
             assert conn.resend_at is None or self._tick.armed
-        kept_for_strangers = sum(conn.kept.size for conn in self._strangers.values())
-        assert self._strangers_size == kept_for_strangers
-        assert len(self._strangers) <= max(self.config.max_strangers, 1)
+        self.destinations.check()
         for src, incoming in self._incoming.items():
             incoming.window.check()
             assert not incoming.ack_due or self._tick.armed
             if incoming.window.has_gap:
                 assert incoming.gaps.deadline is not None, f"nobody asks {src}"
                 assert self._gap_timer.armed
-        for _, cached in self._unknown.values():
-            assert len(cached) <= self.config.max_cached
-        assert len(self._unknown) <= self.config.max_strangers
+        self.unknown.check()
 
     def statistics(self) -> dict[str, int | float]:
         stats = super().statistics()
