@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
-	@echo "make test-long  those of two seconds and more, most with real processes"
+	@echo "make test-long  those of a second and more, most with real processes"
 	@echo "make test-slow  thousands of cases     make requirements  what which test shows"
 	@echo "make bench      beside other libraries make bench-quick   the same in minutes"
 	@echo "make bench-rates  messages per second    make bench-sim     100 members, one virtual hour"
@@ -87,7 +87,7 @@ test: build/.compiled
 	$(BIN)/python -m pytest -q -m "not long and not slow and not java and not spark" -n 4 --dist worksteal --durations=25 \
 	  --junitxml build/tests.xml --record-requirements build/requirements.json tests
 
-# Tests of two seconds and more (tests/long_tests.txt), with real processes most of them.
+# Tests of a second and more (tests/long_tests.txt), with real processes most of them.
 test-long: build/.compiled
 	$(BIN)/python -m pytest -q -m "long and not slow and not java and not spark" -n 4 --dist worksteal --durations=25 \
 	  --junitxml build/tests-long.xml tests

@@ -274,7 +274,7 @@ async def test_credits_of_messages_that_a_state_replaces_go_back_to_their_sender
 
 
 @pytest.mark.parametrize("alone", [True, False])
-async def test_of_a_run_that_was_read_in_part_a_state_replaces_the_rest_if_all_got_it(
+async def test_a_state_replaces_the_unread_rest_of_a_multicast_run(
     open_toy: Any, autojump_clock: Any, alone: bool
 ) -> None:
     async with (

@@ -70,7 +70,7 @@ async def test_an_error_that_ends_the_channel_is_why(tmp_path: Path) -> None:
     file = tmp_path / "flight.json"
     with pytest.raises(ValueError, match="sesame"):
         async with open_channel(
-            "udp.xml", cluster="demo", name="A", transport=MemoryNetwork(), flight_file=str(file)
+            "sim.xml", cluster="demo", name="A", transport=MemoryNetwork(), flight_file=str(file)
         ):
             raise ValueError("open sesame")
     assert lines_of(file)[0]["why"] == "the channel ended with ValueError"
@@ -81,7 +81,7 @@ async def test_a_channel_that_ends_well_or_is_cancelled_writes_nothing(tmp_path:
     file = tmp_path / "flight.json"
     with trio.CancelScope() as scope:
         async with open_channel(
-            "udp.xml", cluster="demo", transport=MemoryNetwork(), flight_file=file
+            "sim.xml", cluster="demo", transport=MemoryNetwork(), flight_file=file
         ):
             scope.cancel()
             await trio.sleep_forever()
@@ -97,7 +97,7 @@ async def test_lines_of_the_log_are_recorded_and_the_trace_of_the_user_goes_on(
     file, seen = tmp_path / "flight.json", []
     with pytest.raises(KeyError):  # noqa: PT012 - the block ends with it
         async with open_channel(
-            "udp.xml",
+            "sim.xml",
             cluster="demo",
             name="A",
             transport=MemoryNetwork(),
@@ -119,7 +119,7 @@ async def test_the_ring_is_bounded_and_counts_drops(
     file = tmp_path / "flight.json"
     with pytest.raises(KeyError):  # noqa: PT012 - the block ends with it
         async with open_channel(
-            "udp.xml", cluster="demo", transport=MemoryNetwork(), flight_file=file
+            "sim.xml", cluster="demo", transport=MemoryNetwork(), flight_file=file
         ) as channel:
             for number in range(25):
                 channel.stack.protocols[0].trace("tick", number=number, text="x" * 1000)
@@ -131,7 +131,9 @@ async def test_the_ring_is_bounded_and_counts_drops(
     assert ticks[-1]["number"] == 24 and len(ticks[-1]["text"]) == flight.TEXT_MAX
 
 
-async def test_no_secret_of_the_stack_is_written(tmp_path: Path) -> None:
+async def test_no_secret_of_the_stack_is_written(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
     file = tmp_path / "flight.json"
     attributes = {"UDP.diag.enabled": "true", "UDP.diag.passcode": "letmein"}
     with pytest.raises(KeyError):
@@ -158,7 +160,7 @@ async def test_older_files_are_kept_up_to_their_limit(tmp_path: Path) -> None:
 
 async def test_details_are_shown_with_names_and_without_bytes() -> None:
     async with open_channel(
-        "udp.xml", cluster="demo", name="A", transport=MemoryNetwork()
+        "sim.xml", cluster="demo", name="A", transport=MemoryNetwork()
     ) as channel:
         recorder, own = FlightRecorder(channel, None), channel.address
         view = View(ViewId(own, 3), (own,))

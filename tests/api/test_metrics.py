@@ -34,8 +34,8 @@ async def until_read(channel: Channel) -> None:
 async def test_a_page_has_the_view_the_channel_the_driver_and_every_protocol() -> None:
     network = MemoryNetwork()
     async with (
-        open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
-        open_channel("udp.xml", cluster="demo", name="B", transport=network) as b,
+        open_channel("sim.xml", cluster="demo", name="A", transport=network) as a,
+        open_channel("sim.xml", cluster="demo", name="B", transport=network) as b,
     ):
         await a.wait_view(2)
         await a.send(b"x" * 10)
@@ -57,7 +57,7 @@ async def test_a_page_has_the_view_the_channel_the_driver_and_every_protocol() -
 
 async def test_packets_that_were_turned_away_have_their_cause_as_a_label() -> None:
     async with open_channel(
-        "udp.xml", cluster="demo", name="A", transport=MemoryNetwork()
+        "sim.xml", cluster="demo", name="A", transport=MemoryNetwork()
     ) as channel:
         channel.turn_away("Door", "closed", causes={"closed": "it is closed"})
         numbers = read(page_of(samples_of(channel)))
@@ -111,7 +111,7 @@ async def test_without_prometheus_client_one_line_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(ConfigError, match=r"pip install 'jgroups_py\[metrics\]'"):
-        async with open_channel("udp.xml", cluster="demo", transport=MemoryNetwork(), metrics="0"):
+        async with open_channel("sim.xml", cluster="demo", transport=MemoryNetwork(), metrics="0"):
             pass
 
 

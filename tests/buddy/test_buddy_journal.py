@@ -96,7 +96,7 @@ def test_the_end_is_told_when_the_adoption_is_safe_not_before() -> None:
     s.rest()
 
 
-def test_the_end_of_a_log_is_that_of_the_copy_that_was_adopted_also_when_the_adopter_dies() -> None:
+def test_the_adopted_copy_decides_the_end_of_a_log_even_after_the_adopter_dies() -> None:
     """Other members have fewer of its entries (crashes 63767)."""
     s = Script(5, buddies=2)
     assert (s.holders("A"), s.holders("B")) == ("BC", "CD")

@@ -338,7 +338,7 @@ def test_a_write_under_way_that_a_merge_keeps_is_acknowledged_when_that_is_decid
     assert s.owner("x") == "C" and s.node("C", "x").stamp.version == 2
 
 
-def test_a_write_under_way_ends_in_doubt_if_its_member_is_on_the_smaller_side_after_all() -> None:
+def test_a_write_under_way_is_in_doubt_when_its_member_ends_on_the_smaller_side() -> None:
     s = Script(5, judged="merges", majority=True)
     s.write("C", "x")
     s.stop("C")

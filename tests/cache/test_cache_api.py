@@ -249,6 +249,7 @@ async def test_other_tasks_run_while_one_calls_without_end(cache: TreeCache) -> 
             nursery.start_soon(busy)
             await trio.sleep(0.01)
             nursery.cancel_scope.cancel()
+    assert await cache.get("/a", "x") == 1
 
 
 async def test_calls_are_counted(cache: TreeCache) -> None:

@@ -15,6 +15,7 @@ import trio
 
 from jgroups_py.config.settings import load_stack, with_attributes
 from jgroups_py.config.write import to_xml
+from jgroups_py.drill.run.patience import patient
 from jgroups_py.tools.commands.mperf_ports import free_block, private_attributes
 
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(60)]
@@ -62,7 +63,11 @@ async def peers(names: str, file: Path) -> AsyncIterator[list[Peer]]:
     finally:
         for peer in started:
             peer.process.kill()
-            await peer.process.wait()
+        with trio.CancelScope(
+            shield=True
+        ):  # after a time-out, too: no process stays for the next test
+            for peer in started:
+                await peer.process.wait()
 
 
 @pytest.mark.seed("B7", "B8", "B23")
@@ -73,7 +78,7 @@ async def test_nodes_of_a_killed_process_are_found_and_owned_by_the_member_that_
     stack, file = tmp_path / "stack.xml", tmp_path / "cache.yaml"
     stack.write_text(to_xml(with_attributes(config, private_attributes(config, 3))))
     file.write_text(FILE.format(stack=stack))
-    with trio.fail_after(50):
+    with trio.fail_after(patient(50)):
         async with peers("ABC", file) as (a, b, c):
             assert await c.call("protected", 3) == ["B"]
             for n in range(100):

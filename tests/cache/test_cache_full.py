@@ -382,9 +382,7 @@ async def test_after_a_merge_orders_of_the_losing_sides_coordinator_are_void() -
     assert await whole(cache) == {"/8": {"x": 6}, "/both": {"x": 1}}
 
 
-async def test_a_part_of_a_view_that_merges_without_a_view_of_its_own_takes_the_tree_of_its_first() -> (
-    None
-):
+async def test_a_merging_part_without_its_own_view_takes_the_tree_of_its_first_member() -> None:
     """``d`` coordinated the view and was cut off. Its last batch reached ``a`` only, and no view of ``a`` and ``b`` came
     before the merge: they never agreed on the messages of ``d``."""
     a, b, d = (UUID(bytes(15) + bytes([n])) for n in range(3))

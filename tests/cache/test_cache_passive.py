@@ -251,7 +251,7 @@ class Slow(FaultyStore):
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("passivation", [True, False])
-async def test_a_node_that_moves_away_and_back_while_it_is_evicted_is_not_taken_for_its_old_row(
+async def test_a_node_that_moves_away_and_back_during_eviction_differs_from_its_old_row(
     passivation: bool, fails: bool, autojump_clock: Any
 ) -> None:
     async with group() as g:

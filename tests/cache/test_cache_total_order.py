@@ -296,7 +296,7 @@ def test_a_member_without_its_state_applies_and_orders_nothing() -> None:
     assert not order.to_apply
 
 
-def test_at_a_merge_all_of_a_view_keep_their_state_and_of_a_part_of_one_its_first_alone() -> None:
+def test_after_a_merge_a_whole_view_keeps_its_state_and_a_part_only_at_its_first_member() -> None:
     a, b, c = b"a", b"b", b"c"
     orders = {me: TotalOrder(me) for me in (a, b, c)}
     for order in orders.values():

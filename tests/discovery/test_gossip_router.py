@@ -268,6 +268,8 @@ def test_the_tables_agree_after_any_calls_of_clients(seed: int) -> None:
                 router.say(handle, GossipType.UNREGISTER, group, address=address)
             case 3:
                 router.stack.handle(Closed(handle, chance.random() < 0.5))
+        assert router.count("members") <= 2 * 3
+        assert len(router.stack.protocol._clients) <= 5  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

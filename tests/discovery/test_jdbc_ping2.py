@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,13 @@ from jgroups_py.config.settings import build_one, field_types, value_text
 from jgroups_py.driver.directories import DirectoryProblem
 from jgroups_py.driver.directories.database import answer
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.discovery.entries import StoredMember, parse_row, place_text, row_address
+from jgroups_py.protocols.discovery.entries import (
+    NAME_MAX,
+    StoredMember,
+    parse_row,
+    place_text,
+    row_address,
+)
 from jgroups_py.protocols.discovery.jdbc_ping2 import JDBC_PING2
 from jgroups_py.stack.directories import ChangeTable, Database, OpenTable, ReadTable
 from jgroups_py.testing import SimCluster
@@ -191,6 +198,9 @@ def test_rows_that_cannot_be_are_counted(bad: Any) -> None:
     assert listing.statistics()["dropped_entries"] == 1
 
 
+JUNK = st.one_of(st.none(), st.text(max_size=50), st.binary(max_size=9), st.integers(), st.floats())
+
+
 def test_rows_of_java_are_read() -> None:
     entry = parse_row((f"site-addr://{B}:B:NYC", None, "fe80:0:0:0:1:2:3:4%eth0:7800", None))
     assert (entry.address, entry.name, entry.coordinator) == (B, None, False)
@@ -198,18 +208,16 @@ def test_rows_of_java_are_read() -> None:
 
 
 @given(
-    st.lists(
-        st.one_of(
-            st.none(), st.text(max_size=50), st.binary(max_size=9), st.integers(), st.floats()
-        ),
-        max_size=6,
+    st.lists(JUNK, max_size=6)
+    | st.tuples(
+        st.just(f"uuid://{B}"), JUNK | st.text(min_size=190), st.just("127.0.0.1:7800"), JUNK
     )
 )
-def test_any_row_is_an_entry_or_refused(values: list[Any]) -> None:
-    try:
-        parse_row(values)
-    except ValueError:
-        pass
+def test_any_row_is_an_entry_or_refused(values: Sequence[Any]) -> None:
+    with suppress(ValueError):
+        entry = parse_row(values)
+        assert entry.coordinator == bool(values[3])
+        assert (entry.name or "") == (values[1] or "")[:NAME_MAX]
 
 
 @pytest.mark.parametrize(

@@ -289,7 +289,7 @@ def test_seed_580_the_larger_side_goes_on_without_an_owner_and_its_buddies() -> 
 
 
 @pytest.mark.parametrize("who", ["B", "C"])
-def test_a_history_is_judged_to_its_end_where_no_more_are_cut_off_than_there_are_buddies(
+def test_a_history_is_judged_to_its_end_if_no_more_members_than_buddies_are_cut_off(
     who: str,
 ) -> None:
     outcome, history = play_history(cut(who, majority=True))
@@ -453,13 +453,11 @@ def test_a_member_that_missed_the_last_common_view_was_left_out_of_its_own() -> 
     assert line_of_a(b_has_both_at=math.inf).left == left
 
 
-def test_a_member_that_had_the_last_view_with_it_in_time_was_left_out_of_that_one() -> None:
+def test_a_member_with_a_timely_last_view_was_left_out_of_that_view() -> None:
     assert line_of_a(b_has_both_at=1.5).left == {(b"c", FIRST): 1.0, (b"b", BOTH): 2.0}
 
 
-def test_seed_480_a_member_that_had_the_last_view_with_it_too_late_was_left_out_of_the_one_before() -> (
-    None
-):
+def test_seed_480_a_member_with_a_late_last_view_was_left_out_of_the_previous_one() -> None:
     """D was cut off from its coordinator, which installed two views meanwhile: the first with D, the second without D.
     The view with D reached it when the cut healed. D's reads from its old copy meanwhile were judged."""
     left = {(b"c", FIRST): 1.0, (b"b", FIRST): 2.0, (b"b", BOTH): 2.0}

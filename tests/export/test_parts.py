@@ -15,6 +15,7 @@ from cache_group import Group, group, settings
 from export_kit import TOKEN, Tree, client_of, in_thread, state_of, tree_of
 
 from jgroups_py.cache import TreeCache
+from jgroups_py.drill.run.patience import patient
 from jgroups_py.errors import CacheError, ConfigError
 from jgroups_py.export import (
     ExportClient,
@@ -124,7 +125,7 @@ async def test_each_node_once_while_nodes_are_written_and_move(
         async def traffic(cache: TreeCache) -> None:
             while True:
                 await burst(cache)
-                await trio.sleep(0.1 + 0.2 * choose.random())
+                await trio.sleep(patient(0.1 + 0.2 * choose.random()))
 
         class Client(ExportClient):
             def open_snapshot(self, *args: Any, **more: Any) -> Any:

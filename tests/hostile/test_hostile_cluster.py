@@ -19,7 +19,7 @@ STACKS = ("udp.xml", "tcp.xml")
 ALLOWED = 20_000_000
 """Bytes by which a member may grow: messages of strangers, whose number is limited and which are short here."""
 
-AT_A_TIME = 3
+AT_A_TIME = 6
 """One group suffers several attacks in turn: making a group takes longer than an attack."""
 
 

@@ -26,7 +26,7 @@ def test_a_size_that_stays_or_shrinks_is_fine() -> None:
     assert grown(list(range(120, 0, -10))) == []
 
 
-def test_a_few_entries_more_are_fine_for_a_small_table_and_five_percent_for_a_large_one() -> None:
+def test_a_small_table_may_grow_by_a_few_entries_and_a_large_one_by_five_percent() -> None:
     assert Compared("table", "x", 3, 10, 8).holds
     assert not Compared("table", "x", 3, 12, 8).holds
     assert Compared("table", "x", 1000, 1050, 8).holds
@@ -44,7 +44,7 @@ def test_a_process_that_was_started_again_is_not_compared_with_itself() -> None:
     assert "P.table" in names and not any(name.startswith("a1#") for name in names)
 
 
-def test_a_stack_that_a_process_had_in_one_window_only_is_compared_in_the_sum_of_all() -> None:
+def test_a_stack_of_one_window_only_counts_in_the_sum_of_all_processes() -> None:
     def of(t: int, bridge: int) -> SoakSample:
         tables = {"P.table": (100, 100), **({"global:P.table": (bridge, 50)} if bridge else {})}
         return SoakSample(t, {"a1#1": tables}, {"rss": 1e6}, {"a1#1": {"rss": 1e6}})

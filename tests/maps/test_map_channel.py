@@ -226,7 +226,7 @@ async def test_maps_in_files_become_equal_over_a_channel(tmp_path: Path) -> None
         maps = []
         for number in (1, 2):
             channel = await exits.enter_async_context(
-                open_channel("udp.xml", cluster="maps", transport=network)
+                open_channel("sim.xml", cluster="maps", transport=network)
             )
             carrier = await exits.enter_async_context(open_map_channel(channel))
             maps.append(

@@ -153,3 +153,4 @@ async def test_two_hosts_that_change_two_fields_at_once_keep_both(tmp_path: Path
             async for change in changes:
                 if isinstance(change, MapChange) and change.value == wanted:
                     break
+        assert a["x"] == b["x"] == wanted

@@ -165,9 +165,7 @@ def test_a_member_that_serves_the_map_later_is_linked_at_once() -> None:
     group.assert_linked(1, 2)
 
 
-def test_a_member_that_speaks_before_it_is_in_a_view_is_linked_and_forgotten_if_it_does_not_come() -> (
-    None
-):
+def test_an_early_speaker_is_linked_and_forgotten_if_no_view_includes_it() -> None:
     group = Group((1, 2, 3))
     group.view(1, at=[1])
     group.view(1, 2, 3, at=[2, 3])

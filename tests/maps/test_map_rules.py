@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -100,12 +101,14 @@ def test_an_entry_comes_back_from_its_bytes(entry: MapEntry) -> None:
     assert not entry.expires or value_at(data, lambda: entry.expires) is None
 
 
-@given(st.binary(max_size=80))
-def test_bytes_that_are_no_entry_are_one_kind_of_error(data: bytes) -> None:
-    try:
-        decode_entry(data)
-    except DamagedEntry:
-        pass
+@given(entries, st.integers(0, 100), st.binary(max_size=4))
+def test_a_damaged_entry_is_another_entry_or_one_kind_of_error(
+    entry: MapEntry, at: int, damage: bytes
+) -> None:
+    whole = entry.encode()
+    with suppress(DamagedEntry):
+        found = decode_entry((whole[:at] + damage + whole[at + len(damage) :])[:80])
+        assert decode_entry(found.encode()) == found
 
 
 @given(

@@ -276,6 +276,7 @@ async def test_a_listener_that_waits_ends_when_the_map_is_closed(tmp_path: Path)
             await trio.sleep(0.02)
         with trio.fail_after(20):
             await ended.wait()
+        assert m.closed
 
 
 async def test_hosts_share_a_map_and_listeners_learn_the_host_of_a_change(tmp_path: Path) -> None:

@@ -8,26 +8,24 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import Ran, run_here
 
 
-def put(cache: str, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "jgroups_py", "cache", "--cache", cache, *more]
-    return subprocess.run(
-        [*command, "put", "/users/7", "name", "Ada"], capture_output=True, text=True, timeout=60
-    )
+def put(cache: str, *more: str) -> Ran:
+    return run_here("cache", "--cache", cache, *more, "put", "/users/7", "name", "Ada")
 
 
 @pytest.mark.sockets
 def test_a_lone_put_warns_that_the_value_dies_with_the_member() -> None:
     done = put("replicated.xml", "--cluster", f"alone-{os.getpid()}", "--name", "Ada")
-    assert done.returncode == 0 and done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    assert done.code == 0 and done.out == ""
+    (line,) = done.err.splitlines()
     assert "Ada is alone" in line and "gone when it leaves" in line
 
 
 def test_a_lone_put_with_a_store_warns_of_nothing(tmp_path: Path) -> None:
     done = put("passivation.xml", "-D", f"cache.file={tmp_path / 'store.db'}")
-    assert done.returncode == 0 and done.stderr == ""
+    assert done.code == 0 and done.err == ""
 
 
 @pytest.mark.sockets
@@ -40,6 +38,6 @@ def test_a_put_in_a_group_warns_of_nothing() -> None:
         print("members", file=other.stdin, flush=True)
         assert "members" in other.stdout.readline()
         done = put("replicated.xml", "--cluster", cluster)
-        assert done.returncode == 0 and done.stderr == ""
+        assert done.code == 0 and done.err == ""
     finally:
         other.communicate(timeout=30)

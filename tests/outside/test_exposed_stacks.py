@@ -67,7 +67,8 @@ def test_clear_messages_that_leave_the_machine_are_refused_with_advice(tmp_path:
 def test_a_stack_that_says_so_or_encrypts_or_stays_here_is_taken(
     tmp_path: Path, given: dict[str, str]
 ) -> None:
-    configure(stack(tmp_path, **given))
+    config, _ = configure(stack(tmp_path, **given))
+    assert config.protocols[0].short_name == "TCP"
 
 
 def test_an_address_that_is_given_at_the_call_counts_too(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_time_without_its_unit_is_refused_in_one_line() -> None:
 
 
 def test_json_goes_to_standard_output_or_to_a_file(tmp_path: Path) -> None:
-    printed = run_apart("validate", "--json", "udp.xml")
+    printed = run_here("validate", "--json", "udp.xml")
     assert json.loads(printed.out)["stack"] == "udp.xml"
     file = tmp_path / "out.json"
     done = run_here("validate", "udp.xml", "--json", str(file))

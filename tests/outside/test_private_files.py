@@ -2,47 +2,41 @@
 
 from __future__ import annotations
 
-import json
+import os
 import stat
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-RUN = """
-import json, os, sys
-os.umask(0)
-os.chdir(sys.argv[1])
+import pytest
+from commands import run_here
+
 from jgroups_py.blocking import open_tree_cache
-from jgroups_py.tools.cli import main
-with open_tree_cache("passivation.xml", properties={"cache.file": "link.db"}) as cache:
-    cache.put("/users/7", "name", "Ada")
-    cache.evict("/users/7")
-    while_open = sorted(os.listdir())
-    modes = {name: os.stat(name).st_mode & 0o777 for name in while_open if os.path.exists(name)}
-try:
-    main(["cache", "--cache", "local.xml", "--json", "out.json", "put", "/a", "b", "c"])
-finally:
-    modes |= {name: os.stat(name).st_mode & 0o777 for name in os.listdir()}
-    print(json.dumps(modes))
-"""
-KEEP = """
-import sys
-from jgroups_py.blocking import open_tree_cache
-with open_tree_cache("passivation.xml", properties={"cache.file": sys.argv[1]}):
-    pass
-"""
 
 
-def run(code: str, argument: Path) -> str:
-    command = [sys.executable, "-c", code, str(argument)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1] if done.stdout else ""
+def modes_in(folder: Path) -> dict[str, int]:
+    return {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
 
 
-def test_stores_locks_and_output_are_readable_for_their_owner_alone(tmp_path: Path) -> None:
+@pytest.fixture
+def _no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_no_umask")
+def test_stores_locks_and_output_are_readable_for_their_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
-    modes = json.loads(run(RUN, tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with open_tree_cache("passivation.xml", properties={"cache.file": "link.db"}) as cache:
+        cache.put("/users/7", "name", "Ada")
+        cache.evict("/users/7")
+        modes = modes_in(tmp_path)
+    put = ("put", "/a", "b", "c")
+    assert run_here("cache", "--cache", "local.xml", "--json", "out.json", *put).code == 0
+    modes |= modes_in(tmp_path)
     assert {"store.db", "store.db-wal", "store.db-lock", "out.json"} <= set(modes)
     assert {name for name, mode in modes.items() if mode != 0o600} == set()
 
@@ -51,5 +45,6 @@ def test_the_mode_of_a_store_that_is_there_stays(tmp_path: Path) -> None:
     file = tmp_path / "shared.db"
     file.touch()
     file.chmod(0o640)
-    run(KEEP, file)
+    with open_tree_cache("passivation.xml", properties={"cache.file": str(file)}):
+        pass
     assert stat.S_IMODE(file.stat().st_mode) == 0o640

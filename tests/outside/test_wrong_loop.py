@@ -49,7 +49,7 @@ def test_an_rpc_under_asyncio_on_a_channel_of_the_background_loop() -> None:
     """A channel cannot be opened without trio, but a program can take its value into asyncio by mistake."""
     told = r"^open_rpc needs a trio loop.*jgroups_py.aio.open_rpc"
     with (
-        open_blocking("udp.xml", cluster="demo", transport=MemoryNetwork()) as channel,
+        open_blocking("sim.xml", cluster="demo", transport=MemoryNetwork()) as channel,
         pytest.raises(LocalProtocolError, match=told),
     ):
         asyncio.run(enter(lambda: open_rpc(channel)))  # type: ignore[arg-type]

@@ -497,7 +497,7 @@ def test_bytes_of_incomplete_messages_are_given_back_in_advance_when_it_is_worth
     assert stack.take_down_events() == [], "it is not for those below"
 
 
-def test_what_was_given_in_advance_is_not_given_again_when_it_is_read() -> None:
+def test_credits_given_in_advance_are_not_given_again_for_a_read_message() -> None:
     stack = fake()
     deliver(stack, 80)
     incomplete(stack, 80)

@@ -478,7 +478,7 @@ def test_a_member_that_left_is_neither_asked_nor_delivered_twice() -> None:
     assert got(stack) == [2, 3]
 
 
-def test_no_gap_is_looked_for_in_a_connection_that_ends_while_its_message_is_handed_up() -> None:
+def test_a_connection_that_ends_during_delivery_is_not_searched_for_gaps() -> None:
     stack = receiving()
 
     class Above(list[Batch]):

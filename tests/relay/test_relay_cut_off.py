@@ -19,9 +19,7 @@ def kept(net: Net) -> int:
     return int(net.members["R"].relay.buffer.messages)
 
 
-def test_messages_that_the_rest_of_a_site_lacks_stay_at_the_other_site_while_its_relay_is_cut_off() -> (
-    None
-):
+def test_the_other_site_keeps_messages_that_a_cut_off_relay_cannot_pass_on() -> None:
     """Z and T may have a view of their own or not; neither comes to the bridge."""
     net = started()
     net.partition("SFO", "Y", "ZT")

@@ -234,7 +234,7 @@ def test_a_member_that_was_forgotten_while_a_state_was_awaited_is_forgotten() ->
     net.at_rest()
 
 
-def test_a_member_that_was_to_wait_goes_on_when_that_was_said_while_a_state_was_awaited() -> None:
+def test_a_blocked_member_goes_on_although_the_news_came_while_it_awaited_a_state() -> None:
     net = started(overflow="block", max_messages=10, block_credits=1)
     net.cut_wan("SFO")
     net.settle(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jgroups_py import UUID, LocalProtocolError, Refused, RemoteError
+from jgroups_py import UUID, CallError, LocalProtocolError, Refused, RemoteError
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.java import Arg, JavaForm, JavaObject
 from jgroups_py.rpc.limits import RpcCounters
@@ -219,14 +220,24 @@ def test_names_of_methods_are_remembered_up_to_a_limit() -> None:
         assert len(form._heads) <= NAMES_KEPT and len(form._names) <= NAMES_KEPT
 
 
-@given(st.binary(max_size=60))
+WHOLE = [
+    bytes(OURS.write_request("add", (1, "x", [None])).payload),
+    bytes(OURS.write_error("ValueError", "boom", refused=False).payload),
+]
+
+
+@given(st.sampled_from(WHOLE), st.integers(0, 20), st.binary(max_size=60))
 @settings(max_examples=300, deadline=None)
-def test_any_bytes_are_read_or_unreadable(data: bytes) -> None:
-    for read in (OURS.read_request, OURS.read_value, lambda d: OURS.read_error(d, A)):
-        try:
-            read(memoryview(data))
-        except Unreadable:
-            pass
+def test_any_bytes_are_read_or_unreadable(whole: bytes, at: int, damage: bytes) -> None:
+    data = whole[:at] + damage + whole[at + len(damage) :]
+    payload = memoryview(data)
+    with suppress(Unreadable):
+        name, args = OURS.read_request(payload)
+        assert name.encode() == data[1 : 1 + data[0]] and not isinstance(args, str)
+    with suppress(Unreadable):
+        assert isinstance(OURS.read_error(payload, A), CallError)
+    with suppress(Unreadable):
+        OURS.read_value(payload)
 
 
 @pytest.mark.parametrize(

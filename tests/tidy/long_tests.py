@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIST: Final = ROOT / "tests" / "long_tests.txt"
-LONG_SECONDS: Final = 2.0
+LONG_SECONDS: Final = 1.0
 
 
 def listed() -> frozenset[str]:

@@ -10,6 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [f for folder in ("protocols", "jgroups_py") for f in sorted((ROOT / folder).rglob("*.py"))]
 
+SPOKEN_OF = re.compile("turn_away|turns_away|CAUSES")
+"""Files without these words are not parsed."""
+
 
 def _used(tree: ast.AST) -> Iterator[tuple[str, int]]:
     for node in ast.walk(tree):
@@ -35,7 +38,9 @@ def _declared(tree: ast.AST) -> Iterator[str]:
 
 
 def test_each_cause_that_is_used_is_declared() -> None:
-    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
+    texts = {file: file.read_text(encoding="utf-8") for file in FILES}
+    trees = {file: ast.parse(text) for file, text in texts.items() if SPOKEN_OF.search(text)}
+    assert len(trees) > 30
     declared = {cause for tree in trees.values() for cause in _declared(tree)}
     for cause in declared:
         assert re.fullmatch(r"[a-z][a-z0-9_]*", cause), cause

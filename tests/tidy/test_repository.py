@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from parsed import facts_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("jgroups_py", "protocols", "tools", "stacks")
-LONGEST_FUNCTION = 70
 LONGEST_FILE = 750
 LONGER = {
     "protocols/membership/gms/protocol.py": "the order of its parts",
@@ -81,17 +81,27 @@ def test_the_folders_of_the_package_are_relative_links() -> None:
         assert link.is_symlink() and str(link.readlink()) == f"../{name}"
 
 
-@pytest.mark.parametrize("folder", ["protocols", "tools", "stacks"])
-def test_importing_a_folder_by_its_short_name_is_refused(folder: str) -> None:
+def test_importing_a_folder_by_its_short_name_is_refused() -> None:
+    folders = ("protocols", "tools", "stacks")
+    code = f"""
+import importlib
+for folder in {folders!r}:
+    try:
+        importlib.import_module(folder)
+    except ImportError as error:
+        print(error)
+"""
     done = subprocess.run(
-        [sys.executable, "-c", f"import {folder}"],
+        [sys.executable, "-c", code],
         cwd=ROOT,
         env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"},  # make test-compiled
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 1 and f"import jgroups_py.{folder}" in done.stderr
+    assert done.returncode == 0, done.stderr
+    for folder, said in zip(folders, done.stdout.splitlines(), strict=True):
+        assert f"import jgroups_py.{folder}" in said
 
 
 @pytest.mark.parametrize(
@@ -128,31 +138,14 @@ def test_all_names_the_public_names_that_exist(module: str) -> None:
 
 def test_every_folder_of_modules_names_its_allowed_imports() -> None:
     rooms = [file for file in python_files() if file.name == "__init__.py"]
-    silent = [
-        file
-        for file in rooms
-        if "May import"
-        not in (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "")
-    ]
+    silent = [file for file in rooms if "May import" not in facts_of(file).docstring]
     assert len(rooms) > 60 and silent == []
 
 
 def test_every_module_states_its_purpose_and_no_function_has_more_than_seventy_lines() -> None:
-    silent, long = [], []
-    for file in python_files():
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        if not ast.get_docstring(tree):
-            silent.append(str(file.relative_to(ROOT)))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > LONGEST_FUNCTION and ast.get_docstring(node):
-                    said = node.body[0]
-                    lines -= (said.end_lineno or said.lineno) - said.lineno + 1
-                if lines > LONGEST_FUNCTION:
-                    long.append(f"{file.relative_to(ROOT)}:{node.lineno} {node.name} {lines}")
-    assert silent == [], "no docstring"
-    assert long == []
+    facts = {str(file.relative_to(ROOT)): facts_of(file) for file in python_files()}
+    assert [name for name, found in facts.items() if not found.docstring] == []
+    assert [f"{name}:{one}" for name, found in facts.items() for one in found.long] == []
 
 
 def test_no_docstring_begins_with_half_a_question() -> None:
@@ -176,7 +169,8 @@ def test_every_attribute_of_a_protocol_has_a_meaning() -> None:
     """A field of a class of settings has a docstring directly below it."""
     silent = []
     for file in sorted((ROOT / "protocols").rglob("*.py")):
-        for cls in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        text = file.read_text(encoding="utf-8")
+        for cls in ast.walk(ast.parse(text)) if "Config" in text else ():
             if not isinstance(cls, ast.ClassDef) or not cls.name.endswith("Config"):
                 continue
             for field, after in zip(cls.body, [*cls.body[1:], None], strict=True):

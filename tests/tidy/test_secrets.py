@@ -17,6 +17,8 @@ NAMED = re.compile(
     r"(^|_)(token|password|passwd|secret|credential|secret_key|private_key)s?$", re.I
 )
 """Names of fields whose value is a secret. Names of fields for files with secrets end otherwise."""
+SPOKEN_OF = re.compile("token|passw|secret|credential|private_key", re.I)
+"""Files without these words are not parsed."""
 KNOWN = {
     ("jgroups_py/wire/headers.py", "token"),  # AUTH's header: it has already been on the wire
     ("jgroups_py/wire/headers.py", "encrypted_secret_key"),
@@ -51,7 +53,8 @@ def test_no_repr_of_a_data_class_shows_a_secret() -> None:
     found = [
         f"{file.relative_to(ROOT)}:{line}: {name} needs field(repr=False)"
         for file in FILES
-        for name, line in shown_secrets(ast.parse(file.read_text(encoding="utf-8")))
+        if SPOKEN_OF.search(text := file.read_text(encoding="utf-8"))
+        for name, line in shown_secrets(ast.parse(text))
         if (file.relative_to(ROOT).as_posix(), name) not in KNOWN
     ]
     assert not found, "\n".join(found)

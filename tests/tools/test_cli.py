@@ -1,22 +1,16 @@
 """The command group: one line for an error, exit codes, unknown commands."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 
 import click
 import pytest
+from commands import run_here
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.tools import cli
 from jgroups_py.tools.dev import group as dev_group
 from jgroups_py.values.native import compiled_modules
-
-
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "jgroups_py.tools", *args]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -29,20 +23,20 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 
 
 def test_version_is_that_of_the_package() -> None:
-    done = run("--version")
-    first, second = done.stdout.splitlines()
+    done = run_here("--version")
+    first, second = done.out.splitlines()
     assert first == f"jgroups-py {version('jgroups_py')}"
     modules = [name.removeprefix("jgroups_py.") for name in compiled_modules()]
     if modules:
         assert second == f"compiled: {', '.join(modules)}"
     else:
         assert second == "plain Python, nothing is compiled"
-    assert done.returncode == 0 and done.stderr == ""
+    assert done.code == 0 and done.err == ""
 
 
 def test_without_arguments_it_shows_the_commands() -> None:
-    done = run()
-    assert done.returncode == 0 and "validate" in done.stdout
+    done = run_here()
+    assert done.code == 0 and "validate" in done.out
 
 
 @pytest.mark.parametrize("args", [["nope"], ["validate"], ["validate", "--nope"], ["--nope"]])

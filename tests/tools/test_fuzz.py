@@ -118,7 +118,7 @@ def test_memory_by_a_count_nobody_checked_is_found(
 
     def read(r: Reader) -> Any:
         start = r.pos
-        _ = [0] * max(0, min(r.i32(), 10_000_000))
+        _ = [0] * max(0, min(r.i32(), 5_000_000))
         r.pos = start
         return honest(r)
 

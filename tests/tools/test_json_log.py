@@ -33,7 +33,7 @@ async def test_lines_of_a_member_name_it_once() -> None:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
-        async with open_channel("udp.xml", cluster="demo", name="A", transport=MemoryNetwork()):
+        async with open_channel("sim.xml", cluster="demo", name="A", transport=MemoryNetwork()):
             pass
     finally:
         logger.removeHandler(handler)

@@ -6,9 +6,13 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from commands import run_here
+
+from jgroups_py.tools.start import NEEDED, main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,31 +23,43 @@ def _project() -> dict[str, object]:
     return project
 
 
-def _run_installed(missing: str, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed script in a process without the package ``missing``."""
+def _run_installed(missing: Sequence[str], *args: str) -> subprocess.CompletedProcess[str]:
+    """Run the installed script in a process without the packages ``missing``."""
     scripts = _project()["scripts"]
     assert isinstance(scripts, dict)
     module, _, function = scripts["jgroups-py"].partition(":")
     code = (
-        f"import sys; sys.modules[{missing!r}] = None\n"
+        f"import sys; sys.modules.update(dict.fromkeys({list(missing)!r}))\n"
         f"sys.argv[1:] = {list(args)!r}\n"
         f"from {module} import {function}; sys.exit({function}())"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("missing", ["click", "rich", "jinja2"])
-def test_a_plain_installation_names_the_extra_in_one_line(missing: str) -> None:
-    done = _run_installed(missing, "drill", "nyc-sfo")
+def test_a_plain_installation_names_the_extra_in_one_line() -> None:
+    done = _run_installed(NEEDED, "drill", "nyc-sfo")
     assert done.returncode == 2
     assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("jgroups-py: ")
-    assert missing in line and "pip install 'jgroups_py[cli]'" in line
+    assert done.stderr == (
+        "jgroups-py: click, jinja2, rich not installed; the command line needs: "
+        "pip install 'jgroups_py[cli]'\n"
+    )
+
+
+@pytest.mark.parametrize("missing", NEEDED)
+def test_one_missing_package_of_the_extra_is_enough(
+    missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(SystemExit) as ended:
+        main(["drill", "nyc-sfo"])
+    assert ended.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"jgroups-py: {missing} not installed;")
 
 
 def test_a_command_says_in_one_line_which_extra_it_lacks() -> None:
-    done = _run_installed("lmdb", "maps", "ls", "nowhere")
+    done = _run_installed(["lmdb"], "maps", "ls", "nowhere")
     assert done.returncode == 2
     assert done.stderr == "jgroups-py: maps need lmdb: pip install 'jgroups_py[maps]'\n"
 
@@ -71,16 +87,12 @@ def test_the_spark_extra_brings_the_command_that_its_recipe_uses() -> None:
 
 
 def test_an_unknown_command_is_answered_with_the_nearest_one() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "jgroups_py", "valdate"], capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert 'no command "valdate"' in done.stderr and "validate" in done.stderr
+    done = run_here("valdate")
+    assert done.code == 2
+    assert 'no command "valdate"' in done.err and "validate" in done.err
 
 
 def test_an_unknown_command_that_is_near_to_none_is_told_where_they_are_listed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "jgroups_py", "qqqqqq"], capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert 'no command "qqqqqq" (--help lists them)' in done.stderr
+    done = run_here("qqqqqq")
+    assert done.code == 2
+    assert 'no command "qqqqqq" (--help lists them)' in done.err

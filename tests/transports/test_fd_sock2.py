@@ -365,6 +365,10 @@ def test_any_bytes_survive() -> None:
         stack.handle(Accepted(1, -1 - number, ("127.0.0.1", 55555)))
         stack.handle(Received(-1 - number, bytes(data)), Closed(-1 - number, True))
     stack.advance(5)
+    counts = stack.protocol.statistics()
+    assert counts["connections_accepted"] > 900
+    assert counts["dropped_bad_stream"] and counts["dropped_garbage"]
+    assert counts["turned_away_too_many"] == 0, "each connection was given up when it closed"
 
 
 # --- all together

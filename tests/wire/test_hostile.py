@@ -19,7 +19,7 @@ from jgroups_py.wire.single import decode_fd_frame, decode_mping, decode_nested
 from jgroups_py.wire.text.kinds import KINDS, decode, encode
 
 VECTORS = Path(__file__).parent / "vectors"
-CASES = 4_000
+CASES = 1_000
 
 
 def _samples() -> dict[str, list[bytes]]:

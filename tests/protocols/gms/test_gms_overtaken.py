@@ -84,7 +84,7 @@ def test_a_view_of_the_round_before_it_does_not_end_ones_own(net: Any, returns: 
 
 
 @pytest.mark.parametrize("further", ["A", "C", None])
-def test_a_member_that_has_gone_on_in_a_round_of_its_own_does_not_take_the_view_before_it(
+def test_a_member_with_a_newer_round_of_its_own_refuses_the_older_view(
     net: Any, further: str | None
 ) -> None:
     """B has reported to A's round. In a round of its own it delivers messages that A or C sent in A's view; then A

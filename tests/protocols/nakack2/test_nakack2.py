@@ -300,7 +300,7 @@ def test_a_lost_last_message_is_asked_for_at_once() -> None:
     assert got(stack) == [1]
 
 
-def test_a_stability_digest_shows_a_lost_last_message_once_it_can_no_longer_be_on_its_way() -> None:
+def test_a_stability_digest_reveals_a_lost_last_message_after_xmit_interval() -> None:
     stack = joined()
     stack.event_down(Stable(Digest({A: (0, 0), B: (0, 3), C: (0, 0)})))
     stack.advance(stack.protocol.config.xmit_interval - 0.01)
