@@ -121,6 +121,7 @@ class Channel:
         self._received = 0
         self._exclusions = Exclusions()
         self._tap: Tap | None = None
+        self._take_at_once: Callable[[Batch], bool] | None = None
         limit = LogLimit(driver.clock)
         self._listeners = UserFunctions(self.warn, limit)
         self._giver = StateGiver(state, limits, self.warn, limit)
@@ -285,6 +286,28 @@ class Channel:
         if not self._outbox.put(payload, to, flags, loopback):
             raise trio.WouldBlock
 
+    def send_at_once(
+        self,
+        payload: Payload,
+        to: Address | None = None,
+        *,
+        flags: int = 0,
+        loopback: bool = True,
+    ) -> bool:
+        """Send like ``send``, and hand the message to the network before this call returns. Return False if ``send`` would wait;
+        nothing was sent then.
+
+        It is for a message that is large enough already: it waits for no other one of this turn of the loop.
+        """
+        was_put = False
+
+        def put() -> None:
+            nonlocal was_put
+            was_put = self._outbox.put(payload, to, flags, loopback)
+
+        self._driver.at_once(put)
+        return was_put
+
     async def send_many(
         self,
         payloads: Iterable[Payload],
@@ -380,6 +403,12 @@ class Channel:
                 await self._provide_state(item)
             else:
                 return item  # type: ignore[no-any-return]
+
+    def take_at_once(self, take: Callable[[Batch], bool]) -> None:
+        """Give ``take`` each run of messages in the step in which it arrives, if the reading task waits for the next item. It returns
+        True if it has taken the run. Otherwise the run goes into the stream. ``take`` must not wait or run a user's
+        code."""
+        self._take_at_once = take
 
     def give_back(self, batch: Batch) -> None:
         """Give the flow-control credits of a consumed batch back to its sender."""
@@ -517,7 +546,10 @@ class Channel:
         if self._discarding or (self._tap is not None and self._tap.deliver(batch)):
             self.give_back(batch)
             return
-        stream = self._stream
+        stream, take = self._stream, self._take_at_once
+        if take is not None and stream.is_waited_for and take(batch):
+            self.give_back(batch)
+            return
         stream.put_batch(batch)
         if stream.is_overfull:
             waiting = f"{stream.length} messages, {stream.uncredited} bytes"

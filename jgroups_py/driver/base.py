@@ -154,8 +154,9 @@ class Driver:
 
     def at_once(self, step: Callable[[], None]) -> None:
         """Run ``step`` and a turn at once, not when the loop comes to it. It is for a caller that waits for an answer
-        to the messages of ``step``, when there are no others to bundle with them."""
-        if self._in_turn or self._nursery is None:
+        to the messages of ``step``, when there are no others to bundle with them. Within a step of the machine the messages leave with
+        its turn."""
+        if self._in_turn or self._nursery is None or self.machine.is_in_step:
             step()
             return
         self._in_turn = True

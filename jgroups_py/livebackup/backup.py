@@ -12,7 +12,12 @@ from jgroups_py.livebackup.applier import Applier, Step
 from jgroups_py.livebackup.crew import Crew
 from jgroups_py.livebackup.cut import Copies
 from jgroups_py.livebackup.errors import BadOperation, Diverged, LiveBackupError
-from jgroups_py.livebackup.kinds import OperationOutcome, is_awaited, outcome_of
+from jgroups_py.livebackup.kinds import (
+    OperationOutcome,
+    is_awaited,
+    outcome_of,
+    raise_cancelled,
+)
 from jgroups_py.livebackup.messages import Op
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Ticket
@@ -166,7 +171,12 @@ class BackupSide:
             work.enter()
             if op.effects is None:
                 function = self.space.catalogue.operations[op.name]
-                outcome = await outcome_of(function, work, *op.arguments)
+                try:
+                    outcome = OperationOutcome(await function(work, *op.arguments), None)
+                except Exception as error:
+                    outcome = OperationOutcome(None, error)
+                except BaseExceptionGroup as group:
+                    raise_cancelled(group)
             else:
                 outcome = await outcome_of(_repeat_effects, work, op, self)
             if not self.failed:

@@ -107,14 +107,19 @@ class Confirming(Generic[B]):
         if backup is None:
             return []
         numbers = list(numbers)
-        take, size = backup.behind.pop, 0
+        take, size, one_is_enough = backup.behind.pop, 0, self._needed() == 1
+        answers: list[int] = []
         for number in numbers:
             sent = take(number, None)
-            if sent is not None:
-                size += sent.size
+            if sent is None:
+                continue
+            size += sent.size
+            if not one_is_enough:
                 sent.confirmed(by)
+            elif self._open.pop(number, None) is not None:
+                answers.append(number)
         backup.bytes -= size
-        return self._answers(numbers)
+        return answers if one_is_enough else self._answers(numbers)
 
     def given(self, member: B) -> None:
         """Note a snapshot made for a member. When the member is ready, it lags by all operations sent since, answered

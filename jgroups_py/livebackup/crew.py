@@ -1,7 +1,9 @@
 """Crew: tasks that run the operations of one side of a term.
 
 An operation needs a task, because it may wait. Most do not wait, and a new task costs more than they do. So one task
-runs one operation after the other. Before each it wakes the next task, which takes over if that operation waits.
+runs one operation after the other. Before each it wakes the next task, which takes over if that operation waits. A task
+that is woken runs in the next turn of the loop. So several tasks are woken at once while operations wait: otherwise a
+message with ten operations would take ten turns to begin them.
 
 Each operation has a context of its own: it sees no context variable of its caller, nor of the operation before it.
 """
@@ -18,6 +20,8 @@ import trio
 
 IDLE_MAX: Final = 100
 """The most tasks that are kept for later operations."""
+WIDTH_MAX: Final = 16
+"""The most tasks that are woken at once."""
 V = TypeVar("V")
 Job = Callable[[], Coroutine[Any, Any, None]]
 
@@ -49,8 +53,10 @@ class Crew:
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
         self._idle: dict[trio.lowlevel.Task, None] = {}
-        self._is_coming = False
-        """Has a task been woken for the waiting jobs?"""
+        self._coming = 0
+        """Tasks that have been woken and have not run since."""
+        self._width = 1
+        """Tasks to be woken at once. The more of the newest jobs have waited, the more."""
         self._context = copy_context()
         self._nursery: trio.Nursery | None = None
         self._scope = trio.CancelScope()
@@ -90,21 +96,24 @@ class Crew:
         await self._gone.wait()
 
     def _call(self) -> None:
-        if self._is_coming or not self._jobs or self._nursery is None:
+        if self._nursery is None:
             return
-        self._is_coming = True
-        if self._idle:
-            trio.lowlevel.reschedule(self._idle.popitem()[0])
-        else:
-            self._nursery.start_soon(self._work)
+        while self._coming < self._width and self._coming < len(self._jobs):
+            self._coming += 1
+            if self._idle:
+                trio.lowlevel.reschedule(self._idle.popitem()[0])
+            else:
+                self._nursery.start_soon(self._work)
 
     async def _work(self) -> None:
         while True:
-            self._is_coming = False
+            self._coming -= 1
             while self._jobs:
                 job = self._jobs.popleft()
-                self._call()
-                await in_context(self._context.copy(), job())
+                if self._jobs:
+                    self._call()
+                _, has_waited = await in_context(self._context.copy(), job())
+                self._width = min(2 * self._width, WIDTH_MAX) if has_waited else 1
             if len(self._idle) >= IDLE_MAX:
                 return
             await self._rest()

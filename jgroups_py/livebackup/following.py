@@ -38,6 +38,8 @@ class Following:
         """Counters of the objects that stay while others are resynchronised. None: all objects are asked for."""
         self._confirms: list[int] = []
         self._gathering = Gathering()
+        self._is_gathering = False
+        """Is there a task that sends the confirmations after a while?"""
         self._together = False
         """Did the newest operation come in one message with others?"""
         self._ended = False
@@ -139,26 +141,39 @@ class Following:
 
     def _confirm(self, numbers: list[int]) -> None:
         self._home.counts["operations_confirmed"] += len(numbers)
-        if not self._confirms:
-            self._home.nursery.start_soon(self._send_confirms)
         self._confirms += numbers
-        if len(self._confirms) >= GATHER_MANY or not self._unconfirmed():
+        if len(self._confirms) >= GATHER_MANY:
+            self._send_confirms()
+            self._gathering.renew()
+        elif not self._is_gathering:
+            self._is_gathering = True
+            self._home.nursery.start_soon(self._gather_confirms)
+        elif not self._unconfirmed():
             self._gathering.hurry()
 
     def _unconfirmed(self) -> int:
         """Count the operations that are under way here."""
         return len(self.side.applier) if self.side is not None else 0
 
-    async def _send_confirms(self) -> None:
+    async def _gather_confirms(self) -> None:
         """Send all operations confirmed in one turn of the loop in one message. While others are under way, collect
         them for a millisecond."""
         await trio.lowlevel.checkpoint()
-        await self._gathering.rest(self._unconfirmed(), len(self._confirms), gains=self._together)
+        while self._confirms:
+            await self._gathering.rest(
+                self._unconfirmed(), len(self._confirms), gains=self._together
+            )
+            self._send_confirms()
+            await trio.lowlevel.checkpoint()
+        self._is_gathering = False
+
+    def _send_confirms(self) -> None:
         numbers, self._confirms = self._confirms, []
+        many = len(numbers) >= GATHER_MANY
         if not self._ended:
             for start in range(0, len(numbers), CONFIRMS_MAX):
                 part = numbers[start : start + CONFIRMS_MAX]
-                self._home.say(Confirm(self.term, part), self.live)
+                self._home.say(Confirm(self.term, part), self.live, at_once=many)
 
     # --- operations that differ
 

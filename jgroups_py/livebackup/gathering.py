@@ -21,7 +21,7 @@ GATHER_SECONDS: Final = 0.001
 GATHER_FROM: Final = 4
 """No message waits while fewer operations are under way, or while fewer wait for objects: the answer would come later
 without a gain."""
-GATHER_MANY: Final = 16
+GATHER_MANY: Final = 8
 """So many operations, or confirmations, are sent without a wait for more. It is a part of CROWD_FROM, so that a crowd
 does not go to and fro between both sides as a whole."""
 CROWD_FROM: Final = 32
@@ -33,6 +33,8 @@ class Gathering:
 
     def __init__(self) -> None:
         self._ended: trio.Event | None = None
+        self._since = 0.0
+        """The oldest waiting message came at this time or later."""
 
     async def rest(self, under_way: int, waiting: int = 1, *, gains: bool = True) -> None:
         """Wait for more messages than the ``waiting`` ones, if enough operations are under way and a larger message
@@ -42,9 +44,17 @@ class Gathering:
         if waiting >= GATHER_MANY:
             return
         self._ended = trio.Event()
-        with trio.move_on_after(GATHER_SECONDS):
-            await self._ended.wait()
+        self._since, since = trio.current_time(), -1.0
+        while since != self._since and not self._ended.is_set():
+            since = self._since
+            with trio.move_on_at(since + GATHER_SECONDS):
+                await self._ended.wait()
         self._ended = None
+
+    def renew(self) -> None:
+        """Let the wait begin anew: the messages that waited have left without it."""
+        if self._ended is not None:
+            self._since = trio.current_time()
 
     def hurry(self) -> None:
         """End the wait: it gains nothing any more."""

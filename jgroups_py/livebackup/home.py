@@ -35,9 +35,12 @@ class PutAside:
 
 
 class Say(Protocol):
-    """Queue a message. False: the same answer waits already."""
+    """Queue a message. False: the same answer waits already. ``at_once``: send it in the caller's step, if no other message
+    waits."""
 
-    def __call__(self, message: Message, to: Address | None = None) -> bool: ...
+    def __call__(
+        self, message: Message, to: Address | None = None, *, at_once: bool = False
+    ) -> bool: ...
 
 
 @dataclass(frozen=True)

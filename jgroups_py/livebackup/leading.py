@@ -10,6 +10,7 @@ import trio
 
 from jgroups_py.livebackup.crew import Crew
 from jgroups_py.livebackup.errors import BadOperation
+from jgroups_py.livebackup.gathering import GATHER_FROM
 from jgroups_py.livebackup.home import Held, Home
 from jgroups_py.livebackup.live import LiveSide
 from jgroups_py.livebackup.messages import Confirm, Here, Join, Lead, Ready, encode
@@ -104,7 +105,8 @@ class Leading:
         match message:
             case Confirm() if message.term == side.term:
                 side.answer(side.confirming.confirmed(sender, message.numbers))
-                self._out.hurry()
+                if len(side.confirming) - self._out.operations < GATHER_FROM:
+                    self._out.hurry()
             case Ready() if message.term == side.term:
                 side.pace.backups_changed()
                 side.answer(side.confirming.joined(sender, message.last))

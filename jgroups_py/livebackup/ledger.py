@@ -11,11 +11,11 @@ is confirmed. A walk is at most as long as the lag, which the live node limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from jgroups_py.livebackup.tickets import Record, Ticket
+from jgroups_py.livebackup.tickets import Record
 
 
 class _Kept(msgspec.Struct, gc=False):
@@ -34,6 +34,8 @@ class Ledger:
         self._kept: dict[int, _Kept] = {}
         self._made_by: dict[tuple[str, int], int] = {}
         """Ticket -> the unconfirmed operation that has it. A plain tuple finds it too, and is made faster."""
+        self.owner: Callable[[tuple[str, int]], int | None] = self._made_by.get
+        """Returns the unconfirmed operation that has a ticket."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -46,10 +48,6 @@ class Ledger:
 
     def record(self, op: int) -> Record:
         return self._kept[op].record
-
-    def owner(self, ticket: Ticket) -> int | None:
-        """Return the unconfirmed operation that has this ticket."""
-        return self._made_by.get(ticket)
 
     def is_complete(self, op: int) -> bool:
         return self._kept[op].complete

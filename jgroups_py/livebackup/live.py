@@ -13,7 +13,13 @@ from jgroups_py.livebackup.changed import Changed
 from jgroups_py.livebackup.confirming import BackupLag, Confirming
 from jgroups_py.livebackup.crew import Job
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
-from jgroups_py.livebackup.kinds import Operation, OperationOutcome, is_by_effects, outcome_of
+from jgroups_py.livebackup.kinds import (
+    Operation,
+    OperationOutcome,
+    is_by_effects,
+    outcome_of,
+    raise_cancelled,
+)
 from jgroups_py.livebackup.locks import Locks
 from jgroups_py.livebackup.messages import (
     MESSAGE_MAX,
@@ -38,6 +44,10 @@ PART_BYTES = 256_000
 """Bytes of a snapshot in one message, roughly."""
 STATE_MAX = MESSAGE_MAX - 2 * PART_BYTES
 """The most bytes of the state of one object in a snapshot."""
+FREE_MAX = 16
+"""The most operations that begin without a look at the limits of the lag, after one that found less than half of each."""
+FREE_SECONDS = 0.001
+"""The longest time for which they do."""
 PART_REMOVED = 1_000
 """The most removed objects of a snapshot in one message."""
 
@@ -47,8 +57,8 @@ class _Answer:
 
     __slots__ = ("_is_given", "begun", "_task", "is_confirmed", "outcome")
 
-    def __init__(self) -> None:
-        self.begun = trio.current_time()
+    def __init__(self, begun: float) -> None:
+        self.begun = begun
         self._is_given = False
         self._task: trio.lowlevel.Task | None = None
         self.is_confirmed = False
@@ -112,6 +122,9 @@ class LiveSide:
         self._moved = trio.Event()
         self._waiting = 0
         """Callers that wait for ``_moved``."""
+        self._free = 0
+        """So many operations may begin without a look at the limits of the lag, until ``_free_until``."""
+        self._free_until = 0.0
         self._answers: dict[int, _Answer] = {}
         self._clock = trio.lowlevel.current_clock().current_time
         """Twice as fast as trio.current_time."""
@@ -148,9 +161,13 @@ class LiveSide:
         Raises the operation's own error, after the confirmation, and OutcomeUnknown.
         """
         has = given(arguments)
-        if self._pausing or self.ended or self._is_behind():
-            await self._turn()
-        answer = _Answer()
+        now = self._clock()
+        self._free -= 1
+        if self._free < 0 or now > self._free_until:
+            if self._pausing or self.ended or self._is_behind():
+                await self._turn()
+                now = self._clock()
+        answer = _Answer(now)
         self._running[answer] = name
         self._start(partial(self._how, answer, name, operation, has))
         await answer.wait()
@@ -175,7 +192,11 @@ class LiveSide:
         work.enter()
         try:
             try:
-                outcome = await outcome_of(operation, work, *has.values)
+                outcome = OperationOutcome(await operation(work, *has.values), None)
+            except Exception as error:
+                outcome = OperationOutcome(None, error)
+            except BaseExceptionGroup as group:
+                raise_cancelled(group)
             finally:
                 self._left(answer)
             op = self._op(
@@ -202,7 +223,7 @@ class LiveSide:
     async def _alone(
         self, answer: _Answer, name: str, operation: Operation, has: OperationArguments
     ) -> None:
-        confirmed = _Answer()
+        confirmed = _Answer(answer.begun)
         try:
             async with self._one_at_a_time:
                 work = AloneWork(name, self._wall(), self._chance(), self.space)
@@ -229,8 +250,8 @@ class LiveSide:
         """Send an operation. ``answer`` is given when it is confirmed."""
         data = encode(op)
         self._answers[op.number] = answer
-        self._out.operation(data)
         answered = self.confirming.sent(op.number, len(data), now)
+        self._out.operation(data)
         if answered:
             self.answer(answered)
 
@@ -263,15 +284,24 @@ class LiveSide:
             raise NotLive("this node is not live any more")
 
     def _is_behind(self) -> bool:
+        """Is a limit of the lag reached? Far from all limits the next operations begin without this question."""
         limits, out, confirming = self._settings, self._out, self.confirming
         operations, size, oldest = confirming.behind(self._running_since())
         most = max(operations, len(confirming), out.operations)
-        return not self.ended and (
-            most + len(self._running) >= limits.lag_operations
-            or size > limits.lag_bytes
-            or out.bytes > limits.lag_bytes
-            or (oldest is not None and self._clock() - oldest > limits.lag_seconds)
-        )
+        most += len(self._running)
+        size = max(size, out.bytes)
+        now = self._clock()
+        age = 0.0 if oldest is None else now - oldest
+        if self.ended or self._pausing:
+            return False
+        if (
+            2 * max(most / limits.lag_operations, size / limits.lag_bytes, age / limits.lag_seconds)
+            < 1
+        ):
+            self._free = min(FREE_MAX, limits.lag_operations // 4)
+            self._free_until = now + min(FREE_SECONDS, limits.lag_seconds / 4)
+            return False
+        return most >= limits.lag_operations or size > limits.lag_bytes or age > limits.lag_seconds
 
     def wake(self) -> None:
         """Wake waiting callers, so that they look again."""
@@ -304,6 +334,7 @@ class LiveSide:
     def end(self) -> None:
         """Let no further operation begin."""
         self.ended = True
+        self._free = 0
         self.wake()
 
     # --- snapshots
@@ -319,6 +350,7 @@ class LiveSide:
         with trio.fail_after(self._settings.snapshot_wait):
             await self._ended_before()
         self._pausing += 1
+        self._free = 0
         try:
             with trio.fail_after(self._settings.snapshot_wait):
                 await self.quiet()

@@ -16,11 +16,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from functools import partial
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import trio
 
 from jgroups_py.channel.channel import Channel
+from jgroups_py.errors import JGroupsError
 from jgroups_py.livebackup.cut import Cut
 from jgroups_py.livebackup.errors import BadOperation, NotLive, NotReadable
 from jgroups_py.livebackup.following import Following
@@ -52,12 +54,14 @@ from jgroups_py.livebackup.settings import Every, LiveBackupSettings
 from jgroups_py.livebackup.snapshots import Arrival
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
 from jgroups_py.values.lost import Excluded
 from jgroups_py.values.message import Message as ChannelMessage
 from jgroups_py.values.view import View
 
 _log = logging.getLogger("jgroups_py.livebackup")
 
+_AT_ONCE: Final = frozenset({Op, Ops, Confirm})
 P = ParamSpec("P")
 V = TypeVar("V")
 LOG_INTERVAL: Final = 60.0
@@ -93,8 +97,9 @@ class LiveBackupNode:
         self.on_view: Callable[[View], None] | None = None
         """Called with each view before this node acts on it."""
         self.out: Outgoing[Address] = Outgoing(
-            self._send, self._on_sent, self._send_operations, self._crowd
+            self._send, self._on_sent, self._send_operations, self._crowd, self._at_once
         )
+        channel.take_at_once(self._take_at_once)
         self._changed = trio.Event()
         self._home = Home(
             name=channel.name,
@@ -231,6 +236,30 @@ class LiveBackupNode:
                     # Others went on without this member, which missed their messages.
                     await self._leave_term(drop=True)
 
+    def _take_at_once(self, batch: Batch) -> bool:
+        """Handle operations and confirmations in the step in which they arrive, while ``serve`` has nothing to do. So no
+        task has to be woken for them. ``serve`` handles all other messages."""
+        sender = batch.src
+        assert sender is not None
+        messages: list[Message] = []
+        for payload in batch.payloads:
+            try:
+                messages.append(
+                    decode(payload if type(payload) is bytes else batch.bytes_of(payload))
+                )
+            except BadMessage:
+                return False
+        if not _AT_ONCE.issuperset(map(type, messages)):
+            return False
+        for message in messages:
+            if type(message) is Ops:
+                self._on_operations(sender, message.operations)
+            elif type(message) is Op:
+                self._on_operations(sender, [message])
+            elif self._leading is not None:
+                self._leading.hear(sender, cast(Confirm, message))
+        return True
+
     async def _on_message(self, sender: Address, message: Message) -> None:
         match message:
             case Lead():
@@ -337,7 +366,7 @@ class LiveBackupNode:
             send=self._send,
             timers=self._timers,
             wall=self._wall,
-            chance=lambda: self._random.getrandbits(62),
+            chance=partial(self._random.getrandbits, 62),
             awaited=decision.backups,
         )
         await self._nursery.start(leading.stay)
@@ -395,17 +424,23 @@ class LiveBackupNode:
         self._changed.set()
         self._changed = trio.Event()
 
-    def _say(self, message: Message, to: Address | None = None) -> bool:
+    def _say(self, message: Message, to: Address | None = None, *, at_once: bool = False) -> bool:
         once = None
         if isinstance(message, Lead | Here | Join):  # a member may repeat these
             once = (type(message), message.term, isinstance(message, Lead) and message.anew)
-        return self.out.say(encode(message), to, once=once)
+        return self.out.say(encode(message), to, once=once, at_once=at_once)
 
     async def _send(self, data: bytes, to: Address | None) -> None:
         await self._channel.send(data, to)
 
     async def _send_operations(self, data: bytes) -> None:
         await self._channel.send(data, loopback=False)
+
+    def _at_once(self, data: bytes, to: Address | None, to_others: bool) -> bool:
+        try:
+            return self._channel.send_at_once(data, to, loopback=not to_others)
+        except JGroupsError:
+            return False  # ``Outgoing.run`` raises it and ends the node
 
     def _crowd(self) -> Crowd:
         if self._leading is None:

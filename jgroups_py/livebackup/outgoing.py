@@ -49,9 +49,11 @@ class Outgoing(Generic[A]):
         on_sent: Callable[[], None],
         send_operations: Callable[[bytes], Awaitable[None]],
         crowd: Callable[[], Crowd] = Crowd,
+        at_once: Callable[[bytes, A | None, bool], bool] | None = None,
     ) -> None:
         """``on_sent`` is called when an operation was sent. ``send_operations`` sends to all others.
-        ``crowd`` tells whether many operations wait for each other."""
+        ``crowd`` tells whether many operations wait for each other. ``at_once`` sends in the caller's step, with True to
+        all others; it returns False if the message would have to wait."""
         self._send, self._on_sent = send, on_sent
         self._send_to_others = send_operations
         self._queue: deque[_Waiting[A] | _Operations] = deque()
@@ -60,7 +62,9 @@ class Outgoing(Generic[A]):
         self._answers: dict[tuple[Hashable, A | None], None] = {}
         self._filled: trio.Event | None = None
         """The queue is empty until this event. None: nobody waits for it."""
-        self._crowd = crowd
+        self._crowd, self._at_once = crowd, at_once
+        self._is_sending = False
+        """Is a message on its way to the channel that the queue does not hold any more?"""
         self._gathering = Gathering()
         self.operations = 0
         """Operations that wait to be sent."""
@@ -82,12 +86,34 @@ class Outgoing(Generic[A]):
         self._newest.append(data)
         if self.bytes >= TOGETHER_BYTES:
             self.hurry()
-        if self.operations >= GATHER_MANY:
+        if self.operations >= GATHER_MANY and not self._leave():
             self.hurry()
 
-    def say(self, data: bytes, to: A | None = None, *, once: Hashable = None) -> bool:
+    def _leave(self) -> bool:
+        """Send the waiting operations now, in the caller's step. So the backups have them before the other tasks of this turn
+        of the loop have run. Return False if they must wait for messages before them, or are more than one message."""
+        waiting = self._newest
+        if self._at_once is None or self._is_sending or waiting is None:
+            return False
+        if waiting is not self._queue[0] or self.bytes > TOGETHER_BYTES:
+            return False
+        if not self._at_once(together(waiting), None, True):
+            return False
+        self._queue.clear()
+        self._newest = None
+        self.operations = self.bytes = 0
+        self._gathering.renew()
+        self._on_sent()
+        return True
+
+    def say(
+        self, data: bytes, to: A | None = None, *, once: Hashable = None, at_once: bool = False
+    ) -> bool:
         """Queue a message. ``once``: a key of its content. False: not queued, because a message with that key already
-        waits for that receiver."""
+        waits for that receiver. ``at_once``: send it in the caller's step, if no other message waits."""
+        if at_once and self._at_once is not None and not (self._queue or self._is_sending):
+            if self._at_once(data, to, False):
+                return True
         if once is not None:
             if (once, to) in self._answers:
                 return False
@@ -119,7 +145,9 @@ class Outgoing(Generic[A]):
             else:
                 one = cast("_Waiting[A]", self._queue.popleft())
                 self._answers.pop((one.once, one.to), None)
+                self._is_sending = True
                 await self._send(one.data, one.to)
+                self._is_sending = False
 
     async def _send_operations(self) -> None:
         """Send the waiting operations, and those that come in a short wait while many others are under way. Operations
@@ -146,7 +174,9 @@ class Outgoing(Generic[A]):
         else:
             self._queue.popleft()
             self._newest = None if self._newest is waiting else self._newest
+        self._is_sending = True
         await self._send_to_others(together(together_now))
+        self._is_sending = False
         self.operations -= number
         self.bytes -= size
         self._on_sent()

@@ -51,39 +51,39 @@ def read_record(text: str) -> Record:
     return tuple(tickets)
 
 
-class Counters:
+class Counters(dict[str, int]):
     """The number of changes of each object, its removal included. Unchanged objects count 0 and take no room."""
 
     def __init__(self, start: Iterable[tuple[str, int]] = ()) -> None:
-        self._of: dict[str, int] = {name: number for name, number in start if number}
+        super().__init__((name, number) for name, number in start if number)
 
-    def __getitem__(self, name: str) -> int:
-        return self._of.get(name, 0)
+    def __missing__(self, name: str) -> int:
+        return 0
 
     def next(self, name: str) -> Ticket:
         """Return the ticket of the next change. The caller holds the object's lock until the change is made."""
-        number = self._of.get(name, 0) + 1
-        self._of[name] = number
+        number = self[name] + 1
+        self[name] = number
         return _new(Ticket, (name, number))  # Ticket(...) takes twice as long
 
     def take(self, ticket: Ticket) -> None:
         """Count a change, which is the next one of its object."""
         name, number = ticket
-        assert self._of.get(name, 0) == number - 1, f"{ticket} is not the next change"
-        self._of[name] = number
+        assert self[name] == number - 1, f"{ticket} is not the next change"
+        self[name] = number
 
     def back(self, ticket: Ticket) -> None:
         """Take back a ticket: the change, the newest one of its object, was reversed."""
-        assert self._of[ticket.object] == ticket.number, f"{ticket} is not the newest change"
+        assert self[ticket.object] == ticket.number, f"{ticket} is not the newest change"
         if ticket.number == 1:
-            del self._of[ticket.object]
+            del self[ticket.object]
         else:
-            self._of[ticket.object] = ticket.number - 1
+            self[ticket.object] = ticket.number - 1
 
     def forget(self, name: str) -> None:
         """Forget a removed object: its name begins anew."""
-        self._of.pop(name, None)
+        self.pop(name, None)
 
     def vector(self) -> dict[str, int]:
         """Return a copy: the numbers of newest changes, by object."""
-        return dict(self._of)
+        return dict(self)

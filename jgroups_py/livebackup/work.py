@@ -171,7 +171,15 @@ class LiveWork(Work):
             begins = not self.record
             if found.lock.take(begins, locks):
                 try:
+                    if function is not None and found.is_here and not self._notes:
+                        self.record.append(self._counters.next(key))
+                        value = function(found.state, *arguments)
+                        return await value if is_awaited(value) else value
                     value = await self._change(found, is_new, function, method, arguments)
+                except BaseExceptionGroup as group:
+                    if isinstance(group, Exception):
+                        raise
+                    raise_cancelled(group)
                 finally:
                     found.lock.free(locks)
             else:

@@ -217,6 +217,11 @@ class Machine:
         return out
 
     @property
+    def is_in_step(self) -> bool:
+        """True within a step: no turn of the driver may begin."""
+        return self._depth > 0
+
+    @property
     def has_outgoing(self) -> bool:
         """Return whether ``take_outgoing`` would return something."""
         return bool(self._outgoing or self._flushers)

@@ -209,3 +209,37 @@ async def test_a_closed_channel_gives_back_unread_credits(
             await trio.sleep(0.1)
             assert toy.consumed == 0
         assert toy.consumed == len(b"unread")
+
+
+async def test_a_message_that_is_sent_at_once_waits_for_no_turn_of_the_loop(
+    open_toy: Any, autojump_clock: Any
+) -> None:
+    async with open_toy(name="A") as a:
+        await trio.sleep(0.1)
+        seen: list[Batch] = []
+        a.stack._send = seen.append
+        a.send_nowait(b"before")
+        assert a.send_at_once(b"now", loopback=False)
+        assert [(list(b.payloads), b.transient) for b in seen] == [([b"before"], 0), ([b"now"], 2)]
+        from_below(a, FlowBlocked("MFC", None, ()))
+        assert not a.send_at_once(b"blocked")
+        from_below(a, FlowOpened("MFC", None))
+        await trio.sleep(0.1)
+        assert len(seen) == 2, "a message that had to wait is not sent"
+        with pytest.raises(LocalProtocolError):
+            a.send_at_once(b"x", flags=1 << 14)
+
+
+async def test_a_message_sent_at_once_within_a_step_of_the_stack_leaves_after_the_step(
+    open_toy: Any, autojump_clock: Any
+) -> None:
+    async with open_toy(name="A") as a:
+        await trio.sleep(0.1)
+        seen: list[Batch] = []
+        a.stack._send = seen.append
+        a.stack.machine.enter()
+        assert a.send_at_once(b"x")
+        assert seen == [], "a turn of the driver does not begin within a step"
+        a.stack.machine.leave()
+        await trio.sleep(0.1)
+        assert [list(b.payloads) for b in seen] == [[b"x"]]

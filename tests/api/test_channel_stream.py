@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from toy import TOY
 
 from jgroups_py import Batch, Channel, ChannelLimits, Expelled, Message, View
@@ -243,3 +244,43 @@ async def test_a_member_that_is_given_up_twice_leaves_once(
         a._disconnect()
         await trio.sleep(1)
         assert down == [1]
+
+
+async def test_a_block_takes_messages_in_the_step_in_which_they_arrive_while_the_reader_waits(
+    open_toy: Any, autojump_clock: Any
+) -> None:
+    from jgroups_py.values.batch import Credit
+
+    async with open_toy(name="A") as a:
+        toy, taken = toy_of(a), list[bytes]()
+
+        def take_at_once(batch: Batch) -> bool:
+            taken.extend(batch.payloads)
+            return batch.payloads != (b"for the reader",)
+
+        def arrives(payload: bytes) -> None:
+            credit = (Credit(a.address, True, len(payload)),)
+            from_below(a, Batch(None, (payload,), {}, a.address, credits=credit))
+
+        a.take_at_once(take_at_once)
+        arrives(b"before the reader waits")
+        assert taken == []
+        read = list[Any]()
+        async with trio.open_nursery() as nursery:
+
+            async def reader() -> None:
+                read.extend(await take(a, 3))
+
+            nursery.start_soon(reader)
+            await trio.testing.wait_all_tasks_blocked()
+            arrives(b"at once")
+            assert taken == [b"at once"]
+            await trio.sleep(0.1)
+            assert toy.consumed == len(b"before the reader waits" + b"at once")
+            arrives(b"for the reader")
+            arrives(b"after it")  # the reader has an item and does not wait
+            assert taken == [b"at once", b"for the reader"]
+        assert [payload for _, payload in read[1:]] == [
+            b"before the reader waits",
+            b"for the reader",
+        ]

@@ -113,6 +113,77 @@ async def test_a_crowd_gathers_though_nobody_waits_for_objects(autojump_clock: A
         assert sent.sizes == sizes
 
 
+async def test_many_operations_do_not_overtake_a_message_that_is_on_its_way(
+    autojump_clock: Any,
+) -> None:
+    async with outgoing(GATHER_FROM) as sent:
+        sent.out._at_once = lambda *given: bool(sent.sizes.append(99))
+        gate, usual = trio.Event(), sent.out._send
+
+        async def stuck(data: bytes, to: Any) -> None:
+            await gate.wait()
+            await usual(data, to)
+
+        sent.out._send = stuck
+        sent.out.say(encode(Confirm(1, [1])), "B")
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(GATHER_MANY):
+            sent.operation()
+        await trio.sleep(1)
+        assert sent.sizes == []
+        gate.set()
+    assert sent.sizes == [1, GATHER_MANY]
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+async def test_many_operations_leave_in_the_step_in_which_the_last_of_them_ends(
+    blocked: bool, autojump_clock: Any
+) -> None:
+    """They do not wait for a turn of the loop, unless the channel has no room or another message is before them."""
+    async with outgoing(GATHER_FROM) as sent:
+        at_once: list[int] = []
+
+        def send(data: bytes, to: Any, to_others: bool) -> bool:
+            assert to is None and to_others
+            if not blocked:
+                at_once.append(len(decode(data).operations))
+            return not blocked
+
+        sent.out._at_once = send
+        for _ in range(GATHER_MANY - 1):
+            sent.operation()
+        assert at_once == []
+        sent.operation()
+        assert at_once == [GATHER_MANY] * (not blocked)
+        assert (sent.out.operations, sent.out.messages) == (
+            (GATHER_MANY, GATHER_MANY) if blocked else (0, 0)
+        )
+        await trio.sleep(1)
+        assert sent.sizes == [GATHER_MANY] * blocked
+        sent.out._at_once = lambda *given: False
+        sent.out.say(encode(Confirm(1, [1])), "B")
+        sent.out._at_once = send
+        for _ in range(GATHER_MANY):
+            sent.operation()
+        assert len(at_once) == (not blocked), "the message before them is not overtaken"
+    assert sent.sizes == [GATHER_MANY] * blocked + [1, GATHER_MANY]
+
+
+async def test_the_wait_of_operations_begins_anew_when_others_have_left(
+    autojump_clock: Any,
+) -> None:
+    async with outgoing(GATHER_FROM) as sent:
+        sent.out._at_once = lambda *given: True
+        began = trio.current_time()
+        sent.operation()
+        await trio.sleep(GATHER_SECONDS / 2)
+        for _ in range(GATHER_MANY):
+            sent.operation()
+        await trio.sleep(1)
+        assert sent.sizes == [1]
+        assert sent.times[0] == pytest.approx(began + 1.5 * GATHER_SECONDS)
+
+
 async def test_many_operations_do_not_wait_for_more(autojump_clock: Any) -> None:
     async with outgoing(GATHER_FROM) as sent:
         began = trio.current_time()
@@ -178,7 +249,15 @@ def _counted(node: Any) -> list[bytes]:
         sent.append(data)
         await usual_to_others(data)
 
+    def at_once(data: bytes, to: Any, to_others: bool) -> bool:
+        was_sent: bool = usual_at_once(data, to, to_others)
+        if was_sent:
+            sent.append(data)
+        return was_sent
+
+    usual_at_once = node.out._at_once
     node.out._send, node.out._send_to_others = send, send_to_others
+    node.out._at_once = at_once
     return sent
 
 

@@ -15,10 +15,12 @@ from livebackup_group import (
     livebackup_group,
     put,
     put_both,
+    slow,
+    slow_put,
     states,
 )
 
-from jgroups_py.livebackup import BadOperation, Stateful, Work, undone_by
+from jgroups_py.livebackup import BadOperation, NotLive, Stateful, Work, undone_by
 from jgroups_py.livebackup.kinds import Catalogue
 from jgroups_py.livebackup.messages import (
     Here,
@@ -193,6 +195,54 @@ async def test_unsent_operations_slow_new_ones_without_a_backup_too(
             assert live.statistics()["slowed"] >= 40
             gate.set()
         assert len(states(live)["Queue/q"]["messages"]) == 50
+
+
+async def test_few_operations_begin_without_a_look_at_small_limits(autojump_clock: Any) -> None:
+    """Seven may be under way. The first ones begin far from the limit, where the live node looks seldom."""
+    async with livebackup_group(lag_operations=7, lag_aim=0.0) as group:
+        live, backup = await group.start("AB")
+        slow(backup, 1.0)
+        running = 0
+
+        async def client(number: int) -> None:
+            await live.run(put, "q", number)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(40):
+                nursery.start_soon(client, number)
+                await trio.lowlevel.checkpoint()
+                found = live.statistics()["lag_operations"]
+                running = max(running, int(found))
+            await trio.sleep(0.5)
+            assert max(running, int(live.statistics()["lag_operations"])) <= 7
+            assert live.statistics()["slowed"] >= 33
+
+
+async def test_no_operation_begins_in_the_pause_of_a_snapshot_or_after_the_end(
+    autojump_clock: Any,
+) -> None:
+    """Not even within the millisecond after another one has begun, in which the live node does not look at its limits."""
+    async with livebackup_group() as group:
+        (live,) = await group.start("A")
+        assert live._leading is not None
+        side, began = live._leading.side, trio.current_time()
+
+        async def run_at(seconds: float, *given: Any) -> None:
+            await trio.sleep_until(began + seconds)
+            await live.run(*given)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run_at, 0.0, slow_put, "first", 1, 1.0)
+            await trio.sleep(0.5)
+            nursery.start_soon(side.snapshot, SnapshotAsk(1, 0))
+            nursery.start_soon(run_at, 0.9999, slow_put, "second", 1, 1.0)
+            nursery.start_soon(run_at, 1.0001, put, "q", 1)
+            await trio.sleep(1)
+            assert "Queue/second" in states(live) and "Queue/q" not in states(live)
+        assert "Queue/q" in states(live)
+        side.end()
+        with pytest.raises(NotLive):
+            await side.run("put", put, ("q", 3))
 
 
 async def test_answers_wait_once_and_operations_each_time() -> None:
