@@ -226,7 +226,9 @@ FAMILY = Family(
             "A stays in the view although it is dead",
             alive_as_member,
         ),
-        attack("leave-as-member", "a request to leave in B's name", "B is expelled", leave_as_member),
+        attack(
+            "leave-as-member", "a request to leave in B's name", "B is expelled", leave_as_member
+        ),
         attack(
             "suspicion-as-member",
             "a SUSPECT in the name of a member",

@@ -63,7 +63,11 @@ def guide() -> str:
 
 
 def _families() -> Iterator[str]:
-    yield "| rule that strangers try to break | attacks | " + " | ".join(door.name for door in DOORS) + " |"
+    yield (
+        "| rule that strangers try to break | attacks | "
+        + " | ".join(door.name for door in DOORS)
+        + " |"
+    )
     yield "|---|---|" + "---|" * len(DOORS)
     outcomes = read()
     for family in FAMILIES:
