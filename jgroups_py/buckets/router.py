@@ -82,7 +82,7 @@ class PendingRequest:
 
 @dataclass
 class ConductedMove:
-    """A move that this router conducts. ``candidates``: buckets that may be taken when this one is locked (A51)."""
+    """A move that this router conducts. ``candidates``: buckets that may be moved instead when this bucket is locked (A51)."""
 
     role: Role
     to: Cep

@@ -142,7 +142,7 @@ class Calls:
                     self._run(call)
 
     def answered(self, own: OwnClaim) -> None:
-        """End a claim that everybody has answered. Nodes that nobody granted do not exist."""
+        """End a claim that all members have answered. Nodes that no member granted do not exist."""
         for call in own.calls:
             if call.inner is not None:
                 self._run_inner(call, call.inner, own.owned)

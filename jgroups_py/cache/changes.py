@@ -2,7 +2,7 @@
 
 A call gives modifications (``Put``, ``Drop``, ``Remove``, ``RemoveTree``). ``fold`` plays them in order against the
 present nodes and returns one ``NodeChange`` for each node: before and after. All changes of one batch take effect
-together. These are pure functions; nothing is applied here.
+together. These are pure functions; they apply no change.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class EventKind(enum.Enum):
     LOADED = "loaded"
     """The node came into memory from the store."""
     TAKEN = "taken"
-    """This member took the node over from another one (gravitation, adoption)."""
+    """This member took over the node from another member (gravitation, adoption)."""
     GIVEN = "given"
     """Another member owns the node now."""
 

@@ -1,4 +1,4 @@
-"""``bind_addr`` of a stack file becomes a numeric address, before anything is started.
+"""``bind_addr`` of a stack file becomes a numeric address, before the member starts.
 
 It may be a numeric address, a host name, or a word; or several of them, separated by
 commas: the first one that this machine has is taken.

@@ -192,7 +192,7 @@ async def clock(sleeps: int, pause: float) -> ClockProbe:
 
 
 def _synchronised() -> bool | None:
-    """Ask the kernel, without changing anything. Linux only."""
+    """Ask the kernel, without a change of settings. Linux only."""
     if not sys.platform.startswith("linux"):
         return None
     try:

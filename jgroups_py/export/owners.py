@@ -232,7 +232,7 @@ class OwnerLogs:
         return {log.origin: LogPlace(log.floor, log.have, log.end) for log in self._of.values()}
 
     def log_of(self, origin: str) -> OwnerLog:
-        """Return the log of an owner. Raise Trimmed if nothing of it is kept here."""
+        """Return the log of an owner. Raise Trimmed if this member keeps no part of it."""
         self._of[self._me].have = self._holding().seq
         for log in self._of.values():
             if log.origin == origin:

@@ -366,7 +366,7 @@ class ExportPort:
         await client.send(Rows(0, (), True))
 
     async def _seen(self, source: Source, offset: Offset) -> None:
-        """Return when this member has seen everything up to the offset.
+        """Return when this member has seen all changes up to the offset.
 
         Raises:
             Behind: it does not come in time.
@@ -403,7 +403,7 @@ class ExportPort:
             await client.send(Rows(stop - start, sizes, False), body)
 
     async def _commit(self, client: PortClient, said: Commit) -> None:
-        """Run a commit. It goes on when the client is lost; a client that asks again gets its result."""
+        """Run a commit. It continues when the client is lost; a client that asks again gets its result."""
         staging = self._staging_of(said.map)
         job, mine = staging.begin(said, trio.current_time())
         if mine:

@@ -59,7 +59,7 @@ class Outgoing(Generic[A]):
         """The operations at the end of the queue. None: another message is there."""
         self._answers: dict[tuple[Hashable, A | None], None] = {}
         self._filled: trio.Event | None = None
-        """The queue is empty until this event. None: nobody waits for it."""
+        """The queue is empty until this event. None: no caller waits for it."""
         self._crowd = crowd
         self._gathering = Gathering()
         self.operations = 0

@@ -1,6 +1,6 @@
 """Roles: all members elect the same live node from the reports of a view. Without I/O.
 
-A live node that is in the view goes on. A member that knows no live node reports its standing. When all members of the
+A live node that is in the view stays live. A member that knows no live node reports its standing. When all members of the
 view
 have done so, all have the same reports, and one of them begins a new term:
 

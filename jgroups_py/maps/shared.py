@@ -191,7 +191,7 @@ class SharedFile:
         self._merger.run(self._end_snapshot)
 
     def _end_snapshot(self) -> None:
-        """End the snapshot each SNAPSHOT_MAX. A thread that reads just now takes another one at its next call."""
+        """End the snapshot each SNAPSHOT_MAX. A thread that reads just now takes another snapshot at its next call."""
         now = time.monotonic()
         if now < self._snapshot_due or not self._lock.acquire(blocking=False):
             return
@@ -520,7 +520,7 @@ class SharedFile:
     # --- one process of the host replicates
 
     def take_replication(self) -> bool:
-        """Become the replicating process, until ``end_replication`` or death. False: another one is. MapError: a map
+        """Become the replicating process, until ``end_replication`` or death. False: another process is. MapError: a map
         that forgets cannot replicate."""
         if self.closing.is_set():
             raise MapClosed(f"the map {self.folder} {self._why_closed}")

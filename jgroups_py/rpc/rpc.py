@@ -168,7 +168,7 @@ class Rpc:
     # --- calling
 
     async def call(self, dest: Address, method: str, *args: Any, flags: int = 0) -> Any:
-        """Call a method at one member, which may be this one, and return its value.
+        """Call a method at one member, which may be this member, and return its value.
 
         For a time limit put the call into a cancel scope. A reply that comes later is dropped.
 
@@ -570,7 +570,7 @@ class Rpc:
         """Return the next View, Message or State of the channel that is not RPC.
 
         Raises:
-            ChannelClosed, Expelled: the channel has ended; everything that came before was handed out.
+            ChannelClosed, Expelled: the channel has ended, and all earlier items were delivered.
         """
         return await self._items.next()
 
@@ -953,7 +953,7 @@ def _request(number: int, exclude: tuple[Address, ...]) -> CorrelatorHeader:
 
 
 def _is_call(batch: Batch) -> bool:
-    """Return whether a batch is a request. ``deliver`` has taken everything else under our header."""
+    """Return whether a batch is a request. ``deliver`` has taken all other messages with our header."""
     return isinstance(batch.headers.get(ID), CorrelatorHeader)
 
 

@@ -75,7 +75,7 @@ class OriginRecord:
     """One origin's messages, and the members that had them."""
 
     def __init__(self, course: RunRecord, origin: Who, sent: Any, had: dict[Who, Had]) -> None:
-        """``sent``: times, index 0 is seqno 1; NaN: nobody knows."""
+        """``sent``: times, index 0 is seqno 1; NaN: unknown."""
         self.course = course
         self.origin = origin
         self.had = had

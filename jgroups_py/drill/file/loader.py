@@ -104,8 +104,8 @@ def find(name: str) -> Path | Traversable:
 
 
 def load(name: str | Path) -> Drill:
-    """Read a drill file, or a shipped drill by its name (``nyc-sfo``). Raises ``ConfigError``;
-    nothing is started."""
+    """Read a drill file, or a shipped drill by its name (``nyc-sfo``). Raises ``ConfigError`` before any
+    member is started."""
     path = find(str(name))
     if isinstance(path, Path):
         return _DrillReader(read_bounded(path, FILE_BYTES_MAX)).drill()

@@ -236,7 +236,7 @@ def _directed(verdict: Verdict, site: str, t: float) -> bool:
 
 
 def _sent_until_failure(one: SiteFlow, t: float, evidence: Evidence) -> bool:
-    """Was anything sent after ``t`` that should have arrived, without a later site failure?"""
+    """Return whether a message was sent after ``t`` that should have arrived, without a later site failure."""
     failed = any(
         fault.event == "fail_site" and fault.t >= t and fault.site in (one.origin, one.target)
         for fault in evidence.faults

@@ -346,7 +346,7 @@ class Rules:
                 return None, True
         if not took:
             return None, False
-        return max(took + fell), True  # a late fall of another one counts, too
+        return max(took + fell), True  # a late crash of another member counts, too
 
     def _site_detection(self, site: str, t: float) -> tuple[float | None, bool]:
         lives = self.lives

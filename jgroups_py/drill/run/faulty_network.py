@@ -230,7 +230,7 @@ class FaultyDriver(MemoryDriver):
     # --- pausing
 
     def pause(self) -> None:
-        """Stop everything here until ``resume``."""
+        """Stop all tasks of this host until ``resume``."""
         self._paused = True
 
     def resume(self) -> None:

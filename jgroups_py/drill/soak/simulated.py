@@ -189,7 +189,7 @@ class LongSimulation(SparingCourse[Member], Simulation):
         return None
 
     def _probe(self, cycle: Cycle) -> None:
-        """Send one message of each member, which everybody must get exactly once."""
+        """Send one message of each member, which all members must get exactly once."""
         self._probed.clear()
         members = list(self.world.members.values())
         for member in members:
