@@ -417,7 +417,7 @@ def packet_version(data: bytes) -> int:
 def decode_packet(data: bytes, *, version: int | None = None, fast: bool = True) -> Packet:
     """Return the content of a packet. ``version``: refuse packets of another minor; None: take any.
 
-    ``fast`` False takes the general path only (for tests). RemoteProtocolError for anything wrong.
+    ``fast`` False takes the general path only (for tests). RemoteProtocolError for malformed bytes.
     """
     data = bytes(data)
     r = Reader(data)

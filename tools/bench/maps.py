@@ -160,7 +160,7 @@ def beside_peer(
 
 
 class MeasuringWorker:
-    """A process that has the store open, and measures when it is told to."""
+    """A process that has the store open, and measures on command."""
 
     def __init__(self, store: str, at: Any, number: int, plan: StorePlan, folder: Path) -> None:
         self._file = folder / f"took.{number}"

@@ -51,7 +51,7 @@ def cache(
 ) -> int:
     """Read and change a tree cache as a member of its group.
 
-    With COMMAND it runs that one and leaves. Without, it runs the commands of standard input line by line.
+    With COMMAND it runs this command and leaves. Without, it runs the commands of standard input line by line.
 
     \b
       get PATH [KEY]        an attribute, or all of a node

@@ -43,7 +43,7 @@ _STATE: Final = list[tuple[bytes, int, bool, list[int]]]
 
 @dataclass(slots=True)
 class _Track:
-    """The messages of one sender and kind that one member has got."""
+    """The messages of one sender and kind that a member has received."""
 
     last: int = 0
     known: bool = False

@@ -40,7 +40,7 @@ def given_up(
 
 
 def unrest(sites: Mapping[str, SiteTables], origins: Mapping[bytes, Origin]) -> str | None:
-    """Describe the parts that are not at rest: buffers, relays, sessions, digests. None: everything is."""
+    """Describe the parts that are not at rest: buffers, relays, sessions, digests. None: all of them are."""
     for site in sites.values():
         living = site.living()
         if not site.is_settled:

@@ -208,7 +208,7 @@ class Host:
 
     def reset(self, other: Host, *, one_way: bool = False) -> None:
         """Reset the connections to ``other``, as something on the way does (a firewall, a NAT table that was emptied);
-        packets under way are lost. ``one_way``: only this host notices, the other one when it sends next."""
+        packets under way are lost. ``one_way``: only this host notices at once; the other host notices when it sends next."""
         now = self.world.clock.now
         for handle, connection in list(self.connections.items()):
             out, back = connection.out, connection.back

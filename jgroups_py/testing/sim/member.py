@@ -62,8 +62,8 @@ class Told(Protocol):
 class Member:
     """The handle that a test or a drill holds of one simulated process.
 
-    ``on_batch``, ``on_view`` and ``on_state`` are called when the application *takes* an item; by default it
-    takes everything at once. ``reading = False`` makes it a reader that never reads; ``take``
+    ``on_batch``, ``on_view`` and ``on_state`` are called when the application *takes* an item; by default it takes all items at
+    once. ``reading = False`` makes it a reader that never reads; ``take``
     then takes by hand.
     """
 

@@ -46,7 +46,7 @@ class Broken(Exception):
 
 
 class Hang(BaseException):
-    """An input took too long. Not an Exception: nobody on the way may swallow it."""
+    """An input took too long. It is not an Exception, so that no handler on the way swallows it."""
 
 
 class Guard:
