@@ -300,13 +300,13 @@ def test_each_library_gets_the_cases_that_it_has(monkeypatch: pytest.MonkeyPatch
     ]
 
 
-def test_the_whole_bench_is_done_within_forty_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_bench_is_done_within_fifty_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     everybody: list[Any] = [libraries.Ours(), *(object.__new__(kind) for kind in libraries.KINDS)]
     fake(monkeypatch, everybody)
     parser = bench_peers._parser()
     plan = bench_peers._plan(parser, parser.parse_args([]))
-    assert 20 * 60 < runs.Bench(plan, lambda _: None).seconds <= 40 * 60
-    assert plan.minutes == 40
+    assert 20 * 60 < runs.Bench(plan, lambda _: None).seconds <= 50 * 60
+    assert plan.minutes == 50
     kinds = [case.kind for case in plan.cases()]
     assert kinds[kinds.index("messages") :] == ["messages"] * kinds.count("messages")
 

@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--warm-up", type=float, default=1.0, help="seconds before each figure")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument(
-        "--minutes", type=float, default=40.0, help="no case begins later; the others are named"
+        "--minutes", type=float, default=50.0, help="no case begins later; the others are named"
     )
     names = ", ".join(kind.name for kind in KINDS)
     parser.add_argument("--leave-out", default="", help=f"of {names}, comma-separated")

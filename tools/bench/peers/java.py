@@ -38,6 +38,8 @@ class JavaPeer:
     """Attributes that differ from the stock stack."""
     warm_up_least = 8.0
     """Seconds until the compiler of a JVM that shares two cores with others has done most of its work."""
+    more_start = 5.0
+    """Seconds that JVMs need more than other processes to start, join, and leave."""
 
     def __init__(self) -> None:
         for tool in ("java", "javac"):

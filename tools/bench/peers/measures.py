@@ -186,6 +186,12 @@ def warm_up(plan: PeersPlan, peer: Peer) -> float:
     return max(plan.warm_up, getattr(peer, "warm_up_least", 0.0))
 
 
+def expected_seconds(plan: PeersPlan, peer: Peer, case: Case) -> float:
+    """Return the expected seconds of ``case`` with this library."""
+    longer_warm_ups = (warm_up(plan, peer) - plan.warm_up) * case.warm_ups
+    return case.seconds + getattr(peer, "more_start", 0.0) + longer_warm_ups
+
+
 MEASURES: Final[Mapping[str, Callable[..., Awaitable[dict[str, dict[str, Any]]]]]] = {
     "messages": one_messages,
     "overload": one_overload,

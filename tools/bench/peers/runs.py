@@ -12,7 +12,7 @@ import trio
 
 from jgroups_py.driver.unwrap import leaves
 from jgroups_py.tools.bench.peers.libraries import Peer, has, names, peers
-from jgroups_py.tools.bench.peers.measures import MEASURES, Figures, warm_up
+from jgroups_py.tools.bench.peers.measures import MEASURES, Figures, expected_seconds
 from jgroups_py.tools.bench.peers.plan import Case, PeersPlan
 from jgroups_py.tools.bench.peers.summary import summary
 from jgroups_py.tools.children import ChildError
@@ -34,7 +34,7 @@ class Bench:
     def seconds(self) -> float:
         """The expected time of all runs."""
         return self.plan.runs * sum(
-            case.seconds + max(0.0, warm_up(self.plan, peer) - self.plan.warm_up) * case.warm_ups
+            expected_seconds(self.plan, peer, case)
             for case in self._cases
             for peer in self._peers
             if has(peer, case)
