@@ -99,7 +99,7 @@ async def subscribe(
     change = await work.get(Queue, queue).subscribe(key, prefetch, work.now)
     if topic:
         await work.get(PostOffice, OFFICE).bind(topic, queue)
-    elif change.is_first:  # as in _put
+    elif change.is_first:  # the limit is that of _put
         await work.get(PostOffice, OFFICE).add(queue)
     return list(change.answer)
 

@@ -183,7 +183,7 @@ class Calls:
             stray = [path for path in new if path not in reach]
             if stray:
                 raise ValueError(f"{stray[0]} is not among the paths of this call")
-        except Exception as error:  # the caller's function; nothing is done yet
+        except Exception as error:  # the caller's function; no change is made yet
             self._end(call, BuddyOutcome.FAILED, error=error)
             return
         self._write(call, new)

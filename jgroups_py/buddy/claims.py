@@ -168,7 +168,7 @@ class Claims:
                 self._out.count("bad_messages")
                 return
         elif claim.only_from is not None and claim.only_from != me:
-            return  # done here: nobody waits for our answer
+            return  # done here: no member waits for our answer
         self.order[claim.claim] = claim
         self._reach[claim.claim] = Reach(claim.wanted)
         self._look = True

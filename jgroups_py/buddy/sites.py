@@ -311,7 +311,7 @@ class Sites:
             waited = self._membership.now - progress.since
             if not progress.round or waited <= self._config.event_timeout:
                 return
-            progress.asking = False  # no answer from there
+            progress.asking = False  # that site has not answered
         if walk.kind != "bootstrap" or progress.marked:
             if walk.site not in self.links:
                 return

@@ -486,7 +486,7 @@ class BuddyManager:
             while queue:
                 payload = queue[0]
                 await self._channel.send(payload, to, flags=_NO_RELAY)
-                if queue and queue[0] is payload:  # else: the receiver has left meanwhile
+                if queue and queue[0] is payload:  # otherwise the receiver has left meanwhile
                     queue.popleft()
         except JGroupsError:
             pass

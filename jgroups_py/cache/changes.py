@@ -106,5 +106,5 @@ def fold(
 
 def _put(node: Node | None, attributes: Mapping[str, bytes], replace: bool) -> Node:
     if replace or node is None:
-        return Node(attributes)  # not copied: a modification never changes
+        return Node(attributes)  # not copied, because a modification never changes
     return node.with_attributes(attributes)

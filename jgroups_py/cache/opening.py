@@ -153,7 +153,7 @@ async def _open_with_buddies(
                     await buddy.manager.leave()
                 finally:
                     with trio.CancelScope(shield=True):
-                        await cache.end_calls()  # saving is for the outer block
+                        await cache.end_calls()  # the outer block saves
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group_of_errors:
             reraise(group_of_errors)

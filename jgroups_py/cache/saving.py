@@ -250,7 +250,7 @@ class Keeper:
         """
         try:
             await self.flush(container)
-        except StoreError as lost:  # an error of closing must not hide this one
+        except StoreError as lost:  # an error of closing must not hide this error
             try:
                 await asked(self.store.aclose)
             except StoreError as error:

@@ -25,7 +25,7 @@ from jgroups_py.stack.ports import Bind, Endpoint, JoinGroup
 PORTS_MAX: Final = 1000
 """The most ports of one range that are tried."""
 _TIME_ERROR: Final = 5  # adjtimex: the clock is not synchronised
-_TIMEX_BYTES: Final = 512  # more than struct timex has on any system
+_TIMEX_BYTES: Final = 512  # struct timex is smaller on every system
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ class ExportPort:
             with trio.move_on_after(self.limits.hello_timeout):
                 await client.complain(_problem(error))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
-            pass  # the client is gone, or takes nothing
+            pass  # the client is gone, or reads nothing
 
     def _still(self, token: ExportToken, host: str) -> ExportToken:
         """Return the rights that a client's token gives now. Raise WrongToken if it was taken out."""
@@ -414,7 +414,7 @@ class ExportPort:
             with trio.move_on_after(TELL_EVERY) as told:
                 await changed.wait()
             if not told.cancelled_caught:
-                await trio.sleep(0.01)  # saves a message for each batch
+                await trio.sleep(0.01)  # this saves a message for each batch
         if job.problem is not None:
             await client.send(_problem(job.problem))
         else:

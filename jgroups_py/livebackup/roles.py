@@ -73,7 +73,7 @@ class Election(Generic[M]):
             stand = self._stands[member]
             return stand.term, stand.was_live, stand.confirmed
 
-        best = max(complete, key=merit)  # the first one of equals
+        best = max(complete, key=merit)  # the first of equal ones
         backups = tuple(
             member
             for member in complete

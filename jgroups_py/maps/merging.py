@@ -254,7 +254,7 @@ class Merging:
                     self._uses.drop(key)
                 else:
                     self._uses.set(key, entry.stamp.time)
-        with txn.cursor(db=changes) as cursor:  # after all evictions
+        with txn.cursor(db=changes) as cursor:  # this runs after all evictions
             cursor.putmulti(index)
         self._now.clear()
         self._was.clear()

@@ -133,7 +133,7 @@ class MapStore:
             raise MapFileError(f"{folder} is no map that can be opened: {error}") from None
         except OSError as error:
             raise MapFileError(f"{folder} cannot be opened: {error}") from None
-        except ValueError as error:  # a path that no system has
+        except ValueError as error:  # no system has this path
             raise MapFileError(f"{str(folder)!r} cannot be opened: {error}") from None
 
     def _open_env(self, size: int, check: Callable[[], None]) -> None:

@@ -155,7 +155,7 @@ class OriginRecord:
         owed = lacks & (other.t < NEVER)
         if not owed.any():
             return owed
-        since = np.full(len(other.t), np.nan)  # compares false
+        since = np.full(len(other.t), np.nan)  # NaN compares false
         for epoch in np.unique(other.epoch[owed]).tolist():
             start = self.course.rules.owed_since(member, other.member, epoch)
             if start is not None:

@@ -78,7 +78,7 @@ def load(
         replace: nodes then have only the row's columns. Without it other attributes stay.
     """
     form = checked_source(source, format, path)
-    options = options_of(cluster)  # before anything is read
+    options = options_of(cluster)  # this is before any row is read
     reader = spark.read.format(form)
     if form == "csv":
         reader = reader.option("header", "true").option("inferSchema", "true")
@@ -99,7 +99,7 @@ def checked_source(source: str, format: str | None, path: str) -> str:
     form = format or FORMATS.get(Path(source).suffix)
     if form is None or form not in FORMATS.values():
         raise ConfigError(f"{source}: say which format: parquet, csv or json")
-    local = not re.search(r"://|[*?\[{]", source)  # else Spark looks for it
+    local = not re.search(r"://|[*?\[{]", source)  # otherwise Spark looks for it
     if local and not Path(source).exists():
         raise ConfigError(f"{source}: no such file or folder")
     if not path.startswith("/"):
@@ -213,7 +213,7 @@ def follow(
             return counted.rows
         except Exception as error:
             if not is_lost_member(error) or counted.batches == before:
-                raise  # nothing was possible between the failures
+                raise  # no call succeeded between the failures
 
 
 class _Counted:

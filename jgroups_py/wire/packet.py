@@ -186,7 +186,7 @@ def _alone(batch: Batch, cluster: str, version: int, framed: bool) -> bytes:
         data += _LENGTH.pack(len(payload))
         if framed:
             return b"".join((_LENGTH.pack(len(data) + len(payload)), data, payload))
-        return b"".join((data, payload))  # copied once
+        return b"".join((data, payload))  # the payload is copied once
     write_payload(writer, batch.type, _wire_payload(batch, payload, version))
     return encode_frame(writer.done()) if framed else writer.done()
 
@@ -280,7 +280,7 @@ class _Packer:
                 if self.count:
                     self.flush()
                     continue
-                fit = 1  # larger than a packet: goes alone
+                fit = 1  # it is larger than a packet, so it is sent alone
             stop = min(stop, start + fit)
             count, part = stop - start, sizes[start:stop]
             self.parts += _pieces(template, payloads[start:stop], size, part)

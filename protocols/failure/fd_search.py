@@ -74,7 +74,7 @@ class Search:
         assert connection.peer is not None
         self._ports = [connection.peer]
         self._known = True
-        self.refused = False  # the other ports are not tried
+        self.refused = False  # the other ports need not be tried
         self._ask(connection)
 
     def try_ports(self, ports: list[IpAddress]) -> None:

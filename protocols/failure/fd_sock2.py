@@ -518,7 +518,7 @@ class FD_SOCK2(Protocol):
             self._proved[member] = None
         alive = [m for m in self._members if m not in self._heard and m not in self._silent]
         if self.local_address not in alive[: self.config.provers]:
-            return  # another member, before this one, makes the next view
+            return  # another member, before this member, makes the next view
         for member in members:
             if member not in self._doubted:
                 self._told[member] = None

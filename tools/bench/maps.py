@@ -129,7 +129,7 @@ def stopped(store: str, plan: StorePlan, stops: int) -> dict[str, Any]:
                 worker.say("put")
                 try:
                     took += worker.took("put", plan.seconds + BLOCKED_AFTER)
-                except (TimeoutError, RuntimeError):  # it still waits, or gave up
+                except (TimeoutError, RuntimeError):  # the process still waits, or gave up
                     blocked += 1
             finally:
                 os.kill(other.process.pid, signal.SIGKILL)

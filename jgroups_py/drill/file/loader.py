@@ -127,7 +127,7 @@ class _DrillReader(YamlReader):
         self._sites: dict[str, tuple[str, ...]] = {}
         self._workload = DEFAULT
 
-    # for every kind of value
+    # the function handles every kind of value
 
     def _place(self, node: yaml.Node) -> FilePlace:
         return FilePlace(self.source.name, *place_of(node))

@@ -165,7 +165,7 @@ class FaultyDriver(MemoryDriver):
         before, self.network.sender = self.network.sender, self
         try:
             if self.silent:
-                # a member's own end reaches nobody
+                # a member's own end reaches no other member
                 return
             super().execute([out for out in outs if not self._in_vain(out)])
         finally:

@@ -406,7 +406,7 @@ class RelayOracle:
                 site.fallen += 1
             return
         if gone.member.address in old.members[: watched.relay.config.buffering_members]:
-            self._fall(gone)  # leavers, too: their buffers go with them
+            self._fall(gone)  # leavers count, too, because their buffers are lost
         track = watched.tracks.get(raw)
         if merged or (track is not None and not track.exact):
             return

@@ -70,7 +70,7 @@ class Clock:
                 action(*args)
                 index += 1
                 if index == len(actions):
-                    self.end_turns()  # which may add more, too
+                    self.end_turns()  # these actions may add more, too
         finally:
             self._stepping = False
         self.events += index

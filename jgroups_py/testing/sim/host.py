@@ -264,7 +264,7 @@ class Host:
             self._run_loop()
             self._wanted = self.now + TICK
             if self._turn_time:
-                self._want_turn()  # at least for its tick
+                self._want_turn()  # the driver needs it at least for its tick
 
     def _run_loop(self) -> None:
         """Run one late turn: timers before arrivals, which is the worse order of the two."""

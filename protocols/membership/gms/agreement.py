@@ -320,7 +320,7 @@ class Agreement:
         report = self._freeze(staying)
         if report is None or self.timeout == 0:
             if report is not None:
-                self._decide(round, {})  # others may wait for the decision
+                self._decide(round, {})  # other members may wait for the decision
             return False
         round.reports[me] = report
         out.trace("agree", step="freeze", departing=departing, asked=tuple(round.asked))
@@ -382,7 +382,7 @@ class Agreement:
             return Then.FINISH
         excluding = group.excluding
         if excluding is not None and any(m in excluding for m in waiting):
-            return Then.RETRY  # that member may have gone on without us
+            return Then.RETRY  # that member may have gone on without this member
         round.silence()
         self._timers.round.start(self._out.patience(self.timeout))
         return self.evaluate()

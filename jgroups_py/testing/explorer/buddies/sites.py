@@ -290,7 +290,7 @@ class WorldSites:
                 raise Violated("I8", f"{path} at {machine.me!r} is older than was acknowledged")
             for other in others:
                 if node.came or any(site == NAMES[other] for site, _ in node.unsent):
-                    continue  # a value from elsewhere is up to that site
+                    continue  # the other site is responsible for a value of its own
                 there = self.held[other].get(path)
                 if there is not None and there >= node.stamp:
                     continue

@@ -163,7 +163,7 @@ class _Run:
                     assert isinstance(conn, mpc.Connection)
                     idle.append(self._came_back(busy.pop(conn)))
                 for worker in [w for w in busy.values() if w.is_wedged(self.plan.hang_cpu)]:
-                    worker.kill()  # its connection ends, which the next turn sees
+                    worker.kill()  # its connection ends, and the next turn notices it
                 if time.monotonic() - told > 5:
                     told = time.monotonic()
                     self.tell(self._progress())

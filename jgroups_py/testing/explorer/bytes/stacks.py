@@ -278,7 +278,7 @@ class _Siege:
     def hit(self, op: Op, data: bytes) -> None:
         """Send a hostile input. A share of the inputs is traced, and kept when it goes a new way."""
         if op[2] == 0:
-            return  # nobody listens there
+            return  # no process listens there
         self.tell(data)
         counted = self.inputs % _COUNTED == 0
         self.inputs += 1
