@@ -544,8 +544,8 @@ class GetDeparted(Query):
 
 @dataclass(frozen=True, slots=True)
 class HeldSenders(Query):
-    """-> dict: members that have asked in vain for credit because our application takes none of their messages, and since when
-    (the machine's time). Our own address may be among them. MFC and UFC answer; ask each."""
+    """-> dict: members that have requested credit in vain, because our application takes none of their messages, and the time since which
+    they wait (the machine's time). Our own address may be among them. MFC and UFC answer; ask each."""
 
 
 @dataclass(frozen=True, slots=True)

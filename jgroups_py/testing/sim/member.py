@@ -230,7 +230,7 @@ class Member:
             self.world.oracle.offered(self, item)
         self.unread.append(item)
         if self.reading and len(self.unread) == 1:
-            # Taken after the handler that is running: reading is a step of its own.
+            # The item is read after the running handler, because reading is a step of its own.
             self.host.machine.soon(self._read_all)
 
     def _read_all(self) -> None:
