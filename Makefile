@@ -1,6 +1,6 @@
-# make drill    two sites replicate, lose their relay, hand over: simulated, then for real
-# make test     the tests            make check   linters and types
-# make venv     only .venv; commands then run as .venv/bin/jgroups-py
+# make drill    drill of two sites that lose their relay and hand over: simulated, then with real processes
+# make test     the tests below two seconds      make check   linters and type checks
+# make venv     only the environment .venv; commands then run as .venv/bin/jgroups-py
 #
 # Needs python3 (3.11 or later) with its venv module, and a package index for the first run.
 
@@ -15,7 +15,7 @@ SPACE  := $(subst ,, )
 MUTANTS ?=
 
 export IP_MULTICAST_IF ?= 127.0.0.1
-# Without compiled files each worker compiles all tests anew, and each process that a test starts the whole package: a third of the time.
+# Without compiled files each worker compiles all tests again, and each process that a test starts compiles the whole package. That takes a third of the time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -26,44 +26,44 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
-	@echo "make test-long  those of a second and more, most with real processes"
-	@echo "make test-slow  thousands of cases     make requirements  what which test shows"
-	@echo "make bench      beside other libraries make bench-quick   the same in minutes"
+	@echo "make test-long  the tests of a second and more, most with real processes"
+	@echo "make test-slow  thousands of cases     make requirements  the tests that show each requirement"
+	@echo "make bench      benchmark with other libraries   make bench-quick   a shorter one, of some minutes"
 	@echo "make bench-rates  messages per second    make bench-sim     100 members, one virtual hour"
-	@echo "make bench-scale  what one more member costs at 10, 100 and 500 members"
-	@echo "make test-memcached  pymemcache's own tests, and memccapable where it is installed, against our server"
-	@echo "make test-java  with Java members, where there is Java and Maven"
+	@echo "make bench-scale  the cost of one more member at 10, 100 and 500 members"
+	@echo "make test-memcached  pymemcache's own tests against our server, and memccapable if it is installed"
+	@echo "make test-java  tests with Java members; needs Java and Maven"
 	@echo "make docs       the documentation, in build/docs/html"
-	@echo "make test-spark with Spark in local mode, where there is Java 17; make demo-spark: a show"
-	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
-	@echo "make starts-explore  10,000 simultaneous starts on one machine: one group each?"
-	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
-	@echo "make maps-kills  1,000 writers of a map are killed: is every put there, and whole?"
-	@echo "make maps-stress  a host writes 10,000 times a second, three replicate: are they equal every second? How soon is a put seen?"
-	@echo "make maps-spark-kills  the same with five workers of Spark and a web server that share a map"
-	@echo "make encrypted-hours  an hour of ASYM_ENCRYPT and of SEAL with members that leave: who reads what?"
+	@echo "make test-spark tests with Spark in local mode; needs Java 17     make demo-spark   a demonstration"
+	@echo "make fuzz       one million hostile inputs (make fuzz-short: for 40 s)"
+	@echo "make starts-explore  10,000 simultaneous starts on one machine: do the members of each form one group?"
+	@echo "make drill-seeds  500 different drills     make memory   the highest memory of a member"
+	@echo "make maps-kills  1,000 writers of a map are killed: is each returned put in the map, and none half done?"
+	@echo "make maps-stress  10,000 puts a second at one of three hosts: are the maps equal every second? How soon is a put visible?"
+	@echo "make maps-spark-kills  five workers of Spark and a web server share a map and are killed: is each returned put in the map?"
+	@echo "make encrypted-hours  an hour of ASYM_ENCRYPT and of SEAL with leaving members: can former members read later messages?"
 	@echo "make flood      a million forged, replayed and altered packets at groups behind SEAL and TLS"
-	@echo "make long-life  a day of churn in virtual time: does anything grow?"
+	@echo "make long-life  a day of churn in virtual time: does any table grow?"
 	@echo "make mutants    planted faults: do our checks find them?"
-	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, 2,000 clusters (-short: few)"
-	@echo "make map-explore    10,000 random histories of maps each: links, a shared medium, whole clusters; a put's bytes at 127 hosts"
+	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, and 2,000 clusters (-short: fewer)"
+	@echo "make map-explore    10,000 random histories of maps with links, a shared medium and whole clusters; bytes of a put at 127 hosts"
 	@echo "make livebackup-explore  100,000 random orders of operations on live and backup, with crashes of both"
-	@echo "make broker-kills  the live broker of examples/broker is killed 50 times under load: is what clients were told so?"
+	@echo "make broker-kills  the live broker of examples/broker is killed 50 times under load: are the answers to clients true?"
 	@echo "make buckets-kills  each role of a bucket store is killed 20 times under load, then during moves and between two versions"
 	@echo "make buckets-explore  8,000 random schedules of a bucket store: kills, cuts and moves under load, two versions, re-partition"
-	@echo "make bucket-exchange  a million objects 7.3 -> 8.1 -> 7.3 under load: what do clients notice, is anything lost?"
+	@echo "make bucket-exchange  a million objects, upgraded and downgraded under load: how long do requests take, is a change lost?"
 	@echo "make test-compiled  the tests with the hot modules compiled, in an environment of their own; needs a C compiler"
-	@echo "make bench-overload  tiny and huge messages with small socket buffers and a slow member, beside Java"
+	@echo "make bench-overload  tiny and huge messages with small socket buffers and a slow member, compared with Java"
 	@echo "make bench-sweep  are the settings of the stacks near the best ones for messages of 100 B?"
-	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
-	@echo "make bounds     are the worst-case times of validate ever exceeded? 6,000 simulated faults, and as many take-overs"
-	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
+	@echo "make histories  10,000 histories of concurrent callers of caches: is each linearizable? (-short: fewer)"
+	@echo "make bounds     6,000 simulated faults, and as many take-overs: does any take longer than the worst case of validate?"
+	@echo "make simulate   10,000 random schedules of faults (make simulate-short: for a minute)"
 
 venv: $(STAMP)
 
 $(STAMP): pyproject.toml setup.cfg Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "$(PYTHON) is older than 3.11; say which one to use: make PYTHON=python3.12" >&2; exit 1; }
+	  echo "$(PYTHON) is older than 3.11; name another one: make PYTHON=python3.12" >&2; exit 1; }
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
 	  uv pip install --quiet --python $(BIN)/python -e '.[test]'; \
@@ -75,24 +75,24 @@ $(STAMP): pyproject.toml setup.cfg Makefile
 	fi
 	@touch $@
 
-# What tests import is compiled by two processes, a half each. Otherwise each of the workers below compiles all of it for itself.
+# Two processes compile the modules that tests import, a half each. Otherwise each of the workers below compiles all of them.
 build/.compiled: $(STAMP) $(shell find tests -name '*.py')
 	@mkdir -p build
 	@for half in a-h i-z; do \
 	  $(BIN)/python -m pytest -qqq -p no:cacheprovider --collect-only tests/[$$half]*/ >/dev/null 2>&1 & done; wait
 	@touch $@
 
-# Tests with real sockets mostly wait: hence more processes than cores. tests/conftest.py gives each its ports.
+# Tests with real sockets mostly wait, so there are more processes than cores. tests/conftest.py gives each process its ports.
 test: build/.compiled
 	$(BIN)/python -m pytest -q -m "not long and not slow and not java and not spark" -n 4 --dist worksteal --durations=25 \
 	  --junitxml build/tests.xml --record-requirements build/requirements.json tests
 
-# Tests of a second and more (tests/long_tests.txt), with real processes most of them.
+# Tests of a second and more (tests/long_tests.txt), most of them with real processes.
 test-long: build/.compiled
 	$(BIN)/python -m pytest -q -m "long and not slow and not java and not spark" -n 4 --dist worksteal --durations=25 \
 	  --junitxml build/tests-long.xml tests
 
-# Sorts tests anew into those of make test and those of make test-long, by how long they take now.
+# Assigns each test to make test or to make test-long, by its current duration.
 durations: test test-long
 	$(BIN)/python tests/tidy/long_tests.py build/tests.xml build/tests-long.xml
 
@@ -112,8 +112,7 @@ test-memcached: build/pymemcache/pymemcache-4.0.0
 	  -o addopts= --server 127.0.0.1 --port 12311 pymemcache/test/test_integration.py
 	$(BIN)/python tests/buckets/memccapable.py
 
-# The extra is large (pyspark brings 420 MB of jars): installed when these tests are asked for.
-# The documentation, offline, in build/docs/html. A warning (a broken link, a page nobody links) is an error.
+# The documentation, offline, in build/docs/html. A warning (a broken link, a page without a link to it) is an error.
 DOCS   := $(VENV)/.docs
 
 $(DOCS): $(STAMP)
@@ -128,6 +127,7 @@ docs: $(DOCS)
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/docs/doctrees docs build/docs/html
 	@echo "open build/docs/html/index.html"
 
+# The extra is large (pyspark has 420 MB of jars), so it is installed only for the targets that need it.
 SPARK  := $(VENV)/.spark
 
 $(SPARK): $(STAMP)
@@ -168,7 +168,7 @@ drill: $(STAMP)
 	  --json build/drill/nyc-sfo.real.json --log build/drill/nyc-sfo.real.jsonl \
 	  --report build/drill/nyc-sfo.real.html
 
-# Members that start at once on one machine: are they one group, and does one that is alone wait for nobody?
+# Members start at once on one machine: do they form one group, and does a member that is alone start without waiting?
 starts-explore: $(STAMP)
 	$(BIN)/jgroups-py dev starts-explore --seeds 1..10000 --json build/starts-explore/seeds.json
 
@@ -224,15 +224,15 @@ maps-stress: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.maps_stress --json build/maps/stress.json
 	$(BIN)/python -m jgroups_py.tools.bench.maps_delay --json build/maps/delay.json
 
-# Spark's workers and those of a web server put into one map: is every put that returned there?
+# Spark's workers and those of a web server put into one map and are killed: is each returned put in the map?
 maps-spark-kills: $(SPARK)
 	$(BIN)/python tests/spark/kill_map_workers.py --kills 50
 
-# An hour of virtual time with ASYM_ENCRYPT, one with SEAL: is a message lost, and does who has left read what follows?
+# An hour of virtual time with ASYM_ENCRYPT, and one with SEAL: is a message lost, and can a former member read later messages?
 encrypted-hours: $(STAMP)
 	$(BIN)/python -m pytest -q -m slow tests/security/test_encrypted_hours.py
 
-# A million packets of a stranger who has recorded a group, at SEAL and at TLS: is one delivered, does a view change, does memory grow?
+# A stranger who has recorded a group sends a million packets, to SEAL and to TLS: is one delivered, does a view change, does memory grow?
 flood: $(STAMP)
 	$(BIN)/python tests/security/flood.py --packets 1000000
 
@@ -244,7 +244,7 @@ long-life: $(STAMP)
 mutants: $(STAMP)
 	$(BIN)/python tests/mutants/run_mutants.py --json build/mutants.json --table design/mutants.md $(MUTANTS)
 
-# Other ones with every commit, the same again for the same commit.
+# The commit chooses the mutants, so a run with the same commit has the same ones.
 mutants-short: $(STAMP)
 	$(BIN)/python tests/mutants/run_mutants.py --time 60 \
 	  --pick "$$(git rev-parse HEAD 2>/dev/null || echo none)" --json build/mutants-short.json
@@ -257,7 +257,7 @@ simulate-short: $(STAMP)
 	$(BIN)/jgroups-py dev simulate --profile all --seeds 1..10000 --for 60s \
 	  --json build/simulate/short.json
 
-# What every back end promises of them: design/linearizability.md.
+# design/linearizability.md has the promises of every back end.
 histories: $(STAMP)
 	$(BIN)/jgroups-py dev simulate --profile cache-local --seeds 1..2000 --json build/simulate/cache-local.json
 	$(BIN)/jgroups-py dev simulate --profile cache-replicated --seeds 1..3000 --json build/simulate/cache-replicated.json
@@ -281,7 +281,7 @@ map-explore: $(STAMP)
 	$(BIN)/jgroups-py dev map-explore --profile map-cluster --seeds 1..10000 --json build/map-explore/clusters.json
 	$(BIN)/jgroups-py dev map-traffic --hosts 127 --json build/map-explore/traffic.json
 
-# The worst cases of validate beside 2,000 simulated faults of each kind.
+# Compares the worst cases of validate with 2,000 simulated faults of each kind.
 bounds: $(STAMP)
 	$(BIN)/jgroups-py dev bounds --faults 2000 --json build/bounds/detection.json
 	$(BIN)/jgroups-py dev bounds --of take-over --faults 2000 --json build/bounds/take-over.json
@@ -305,11 +305,11 @@ buckets-explore: $(STAMP)
 bucket-exchange: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.bucket_exchange --json build/bench/bucket-exchange.json
 
-# A wheel with the hot modules compiled (setup.py), and the tests with it. PYTHONSAFEPATH keeps the sources of this folder out of the tests
-# and of the processes that they start. What these import of the tests and the examples is on a path of its own.
+# Builds a wheel with the hot modules compiled (setup.py), and runs the tests with it. PYTHONSAFEPATH excludes the sources of this folder from
+# the tests and from the processes that they start. Modules of the tests and the examples that these processes import are on a separate path.
 COMPILED := build/compiled
 COMPILED_ENV := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(COMPILED)/names:$(CURDIR)/tests/outside
-# The modules are compiled without optimizing, which takes a sixth of the time. ROOMS=tests/wire: only those tests.
+# The modules are compiled without optimizing, which takes a sixth of the time. ROOMS=tests/wire runs only these tests.
 ROOMS ?= tests
 
 $(COMPILED)/.installed: $(STAMP) setup.py jgroups_py/compiled.txt $(shell find jgroups_py protocols tools stacks -name '*.py')

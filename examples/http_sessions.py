@@ -79,7 +79,7 @@ class Handler(WSGIRequestHandler):
 def serve(name: str, port: int, file: str, cluster: str | None) -> None:
     signal.signal(
         signal.SIGTERM, lambda *_: sys.exit(0)
-    )  # leaves properly, hands its sessions over
+    )  # it leaves properly and hands over its sessions
     with blocking.open_tree_cache(file, cluster=cluster, name=name, timeout=30) as cache:
         settings = SessionSettings(secure=False)  # this example speaks HTTP, not HTTPS
         sessions = WsgiSessions(Shop(name, cache), cache, settings, route=name)
@@ -118,7 +118,7 @@ class Router(ThreadingHTTPServer):
                 connection.connect()
             except OSError:
                 self._down[name] = time.monotonic() + DOWN_FOR
-                continue  # nothing was sent
+                continue  # no request was sent
             try:
                 connection.request(request.command, request.path, body, dict(request.headers))
                 answer = connection.getresponse()

@@ -105,7 +105,7 @@ class MENDED(TOTAL_ORDER):
     """The new sequencer has messages of its own that were lost with the former one."""
 
     def _take_over(self) -> None:
-        self._forward(self._kept)  # to ourselves, if it is us
+        self._forward(self._kept)  # the destination may be this member itself
 
 
 class SameOrder(Invariant):

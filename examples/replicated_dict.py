@@ -5,7 +5,7 @@ two members may receive the writes of two others in different orders. So each wr
 a key the one with the higher stamp wins at every member. All members end with the same content, also after a merge of
 groups that were apart.
 
-Three members in one process write the same keys at the same time; C joins late and still has everything.
+Three members in one process write the same keys at the same time; C joins late and still has all entries.
 
     python examples/replicated_dict.py
 """

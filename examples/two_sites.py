@@ -1,4 +1,4 @@
-"""Two sites in virtual time: the relay crashes while members send, and nothing is lost.
+"""Two sites in virtual time: the relay crashes while members send, and no message is lost.
 
 The protocol code is the real one; only clock and network are simulated. Takes about a second.
 

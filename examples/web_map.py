@@ -125,7 +125,7 @@ class Shop:
                 status, shown = 200, self._replication()
             else:
                 status, shown = 404, "there are /hits/PAGE, /cart and /replication"
-        except (MapBusy, MapFull) as error:  # nothing was changed
+        except (MapBusy, MapFull) as error:  # no value was changed
             status, shown = 503, str(error)
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": json.dumps(shown).encode()})

@@ -101,8 +101,8 @@ class JoinError(JGroupsError):
 
 
 class ProtocolFailed(JGroupsError):
-    """A protocol of this member's stack raised an error, which is the cause (``__cause__``). The member has ended without
-    a goodbye, and the others take it for crashed. No task and no socket is left behind.
+    """A protocol of this member's stack raised an error, which is the cause (``__cause__``). The member has ended without a goodbye,
+    and the others regard it as crashed. No task and no socket is left behind.
 
     ``protocol`` is the protocol's name, as in the stack file.
     """
@@ -202,7 +202,7 @@ class LockTimeout(CacheError):
 
 
 class StoreError(CacheError):
-    """The store of a cache failed. ``definite``: the call changed nothing. The cache goes on."""
+    """The store of a cache failed. ``definite``: the call changed nothing. The cache continues."""
 
     def __init__(self, problem: str, *, definite: bool = True) -> None:
         self.definite = definite

@@ -1,8 +1,8 @@
 """Texts of a stack file become times, sizes, fractions and host lists, and back.
 
 Times have the units ``ms s m h d`` and may have decimals; a bare number is milliseconds, as in JGroups. Sizes
-have the decimal units ``k kb m mb g gb`` or the binary units ``kib mib gib``, in upper or lower case. Every
-function raises ValueError, whose text says what is wrong and what would be accepted.
+have the decimal units ``k kb m mb g gb`` or the binary units ``kib mib gib``, in upper or lower case. Every function raises
+ValueError, whose text names the fault and the accepted values.
 
 Source: JGroups' manual and Util.readBytesLong / TimeUnit parsing.
 Differs: JGroups looks at the letter k first and takes ``10kib`` for 10000, although its manual says

@@ -392,7 +392,7 @@ class FRAG2(Protocol):
         self.pass_event_down(IncompleteBytes(src, multicast, table.held[multicast]))
 
     def _release(self, src: Address, table: _Puzzles, puzzle: _Puzzle) -> tuple[Credit, ...]:
-        """Return the credits of a message that is incomplete no more. Flow control is told before they are given back."""
+        """Return the credits of a message that is incomplete no more. Flow control is notified before they are given back."""
         table.size -= puzzle.size
         puzzle.size = 0
         held, puzzle.held = puzzle.held, {}

@@ -1,4 +1,4 @@
-"""STATE_TRANSFER: a member gets the application's state from another one, as one message.
+"""STATE_TRANSFER: a member gets the application's state from another member, as one message.
 
 Place: on top, above FRAG2, which cuts large states.
 
@@ -129,7 +129,7 @@ class STATE_TRANSFER(Protocol):
         """Seconds that a provider waits for multicasts that the requester has, and the other way round; less than the
         requester's time-out."""
         max_requests: int = 100
-        """The most requesters served at the same time; others are told to ask another member."""
+        """The most requesters served at the same time; others get the answer to ask another member."""
         max_held_bytes: Bytes = 50_000_000
         """The most bytes of messages held while the state is awaited; with more the transfer fails."""
         max_providers: int = 3

@@ -1,6 +1,6 @@
 """tools of jgroups_py. Always import ``jgroups_py.tools``.
 
-May import: everything below.
+May import: all rooms below.
 Imported by: nothing.
 """
 

@@ -1,7 +1,7 @@
 """stoppable: runs a command in a thread of its own. The main thread waits for it, and for signals.
 
 A KeyboardInterrupt in the middle of a call into Java leaves broken connections and pages of tracebacks. So signals never
-reach the thread that works. It is told to end, and ends its work in order.
+reach the thread that works. It gets the order to end, and ends its work in order.
 """
 
 from __future__ import annotations

@@ -289,7 +289,7 @@ class Connection:
         turns = [int(turn)]
         if int(turn) not in consumer.unacknowledged:
             raise BadFrame(f"{frame.command}: {said[:40]} was acknowledged, or was never sent")
-        if consumer.mode == "client":  # with all earlier messages
+        if consumer.mode == "client":  # it acknowledges all earlier messages, too
             turns = [one for one in consumer.unacknowledged if one <= int(turn)]
         consumer.unacknowledged = [n for n in consumer.unacknowledged if n not in set(turns)]
         return [consumer.queue, consumer.key, turns]

@@ -30,7 +30,7 @@ async def connect(work: Work, session: str) -> None:
 
 
 async def send(work: Work, sendings: list[Any]) -> list[Delivery]:
-    """``[[destination, message], ...]``, in order. Raise Refused before anything is sent if a queue is full, or if
+    """``[[destination, message], ...]``, in order. Raise Refused before any message is sent if a queue is full, or if
     there are too many queues or subscribers of topics."""
     queues: dict[str, list[str]] = {}
     for destination in dict.fromkeys(destination for destination, _ in sendings):
@@ -81,7 +81,7 @@ def is_queue(destination: str) -> bool:
 
 
 async def commit(work: Work, sendings: list[Any], acks: list[Any]) -> list[Delivery]:
-    """A transaction: ``acks`` are ``[queue, key, turns]``. Raises Refused before anything is done."""
+    """A transaction: ``acks`` are ``[queue, key, turns]``. Raises Refused before any change is made."""
     found = await send(work, sendings)
     for queue, key, turns in acks:
         found += await acknowledge(work, queue, key, turns)
@@ -99,7 +99,7 @@ async def subscribe(
     change = await work.get(Queue, queue).subscribe(key, prefetch, work.now)
     if topic:
         await work.get(PostOffice, OFFICE).bind(topic, queue)
-    elif change.is_first:  # as in _put
+    elif change.is_first:  # the limit is that of _put
         await work.get(PostOffice, OFFICE).add(queue)
     return list(change.answer)
 

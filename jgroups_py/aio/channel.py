@@ -40,7 +40,7 @@ def open_channel(
         options: as ``jgroups_py.open_channel``.
 
     Entering the block raises:
-        ConfigError, JoinError, StateTransferError: nothing is left behind.
+        ConfigError, JoinError, StateTransferError: no socket or task stays open.
     """
     check_function("state", state, "an async generator function")
     provider = None if state is None else state_at(AsyncioHome("open_channel"), state)
@@ -59,7 +59,7 @@ class ItemReader(Handle[R]):
         next call.
 
         Raises:
-            ChannelClosed, Expelled: the channel has ended; everything that came before was handed out.
+            ChannelClosed, Expelled: the channel has ended, and all earlier items were delivered.
             LocalProtocolError: another task is reading.
         """
         if not self._kept:

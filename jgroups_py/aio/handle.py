@@ -75,7 +75,7 @@ class Handle(Generic[T]):
         self._changed: asyncio.Event
 
     async def __aenter__(self) -> Self:
-        """Open the block. A cancelled call returns when nothing is left behind."""
+        """Open the block. A cancelled call returns when all its parts have ended."""
         if self._block is not None:
             raise LocalProtocolError(f"{self._what} was opened before: open another one")
         check_asyncio(self._opened_with)
@@ -121,7 +121,7 @@ class Handle(Generic[T]):
             raise block.error
 
     async def _leave(self, block: OpenBlock[T]) -> None:
-        """End the block, also when this task is cancelled, so that nothing is left in the other thread."""
+        """End the block, also when this task is cancelled, so that no task of it stays in the other thread."""
         block.abandon() if not block.is_open else block.leave()
         cancelled: asyncio.CancelledError | None = None
         while not block.is_over:

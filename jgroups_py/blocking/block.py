@@ -36,7 +36,7 @@ def checked_timeout(timeout: float | None) -> float:
 
 class OpenBlock(Generic[T]):
     """``opener`` makes the context manager, in the loop. ``closed`` makes the error that calls raise after the end.
-    ``inside`` is the block around this one. It closes this block before itself. ``told`` is called in the
+    ``inside`` is the enclosing block. It closes this block before itself. ``told`` is called in the
     loop after the block was opened, and after it has ended."""
 
     def __init__(
@@ -66,7 +66,7 @@ class OpenBlock(Generic[T]):
     # --- from any thread
 
     def open(self, timeout: float | None) -> None:
-        """Open the block. Raise the errors of opening. After TimeoutError nothing is left behind."""
+        """Open the block. Raise the errors of opening. After TimeoutError no part of the block stays open."""
         limit = checked_timeout(timeout)
         self.begin()
         try:

@@ -398,7 +398,7 @@ class TreeCache(Handle[AsyncTreeCache]):
     def wait_protected(
         self, size: int | None = None, *, timeout: float | None = WAIT_SECONDS
     ) -> None:
-        """Wait until the buddies have acknowledged a copy of everything that this member owns. Arguments and errors
+        """Wait until the buddies have acknowledged a copy of every node that this member owns. Arguments and errors
         as ``jgroups_py.cache.TreeCache.wait_protected``."""
         self._call(partial(self._value.wait_protected, size, timeout=timeout))
 

@@ -74,7 +74,7 @@ def open_channel(
         options: as ``jgroups_py.open_channel``.
 
     Raises:
-        ConfigError, JoinError, StateTransferError, TimeoutError: nothing is left behind.
+        ConfigError, JoinError, StateTransferError, TimeoutError: no socket or task stays open.
     """
     check_function("state", state, "a function that gives chunks")
     provider = None if state is None else _in_a_thread(state)
@@ -93,7 +93,7 @@ class ItemReader(Handle[R]):
         """Return the next View, Message, Excluded or State.
 
         Raises:
-            ChannelClosed, Expelled: the channel has ended; everything that came before was handed out.
+            ChannelClosed, Expelled: the channel has ended, and all earlier items were delivered.
             TimeoutError: no item came; no item is lost.
             trio.BusyResourceError: another thread is reading.
         """

@@ -99,7 +99,7 @@ def use() -> Loop:
 
 
 def release(loop: Loop) -> None:
-    """Count one user less, in the loop's thread. The last user ends the loop; a later user starts another one."""
+    """Count one user less, in the loop's thread. The last user ends the loop; a later user starts a new loop."""
     global _current
     with _lock:
         loop.users -= 1

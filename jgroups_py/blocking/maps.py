@@ -38,8 +38,8 @@ def open_map(path: str | os.PathLike[str], **options: Unpack[MapOptions]) -> Map
 
 
 class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
-    """A dictionary in a folder; see ``jgroups_py.maps.Map``. Any thread may use it. Reading and writing waits for
-    nobody. A call that reads and then writes waits at most ``lock_timeout`` for another such call with the same key
+    """A dictionary in a folder; see ``jgroups_py.maps.Map``. Any thread may use it. Reads and writes never wait for other
+    processes or hosts. A call that reads and then writes waits at most ``lock_timeout`` for another such call with the same key
     (MapBusy; nothing was changed)."""
 
     def __init__(self, opening: Opening) -> None:
@@ -76,7 +76,7 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         self.close()
 
     def put_if_absent(self, key: K, value: V, *, ttl: float | None = None) -> V | None:
-        """Put a value unless there is one. Return the present value. None: there was none, and this one was put."""
+        """Put a value unless there is one. Return the present value. None: there was no value, and this value was put."""
         raw = self._raw(key)
         with self._file.locked(raw):
             return self._put_if_absent(raw, value, ttl)
@@ -145,7 +145,7 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         return self._file.wait_merged(1e9 if timeout is None else timeout)
 
     def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
-        """Wait until ``hosts`` other hosts have everything that this host has written before this call.
+        """Wait until ``hosts`` other hosts have all changes that this host has written before this call.
 
         Raises:
             WaitTimeout: fewer hosts had it within ``timeout`` seconds. The text says how much each host lacks. Nothing

@@ -1,4 +1,4 @@
-"""A call as a task of the loop. A thread or an asyncio task waits for it and is told of its end."""
+"""A call as a task of the loop. A thread or an asyncio task waits for the call and is notified of its end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The bucket store keeps application objects in memory, each with a live copy on another machine. Requests run where
-their object lies (seed 003, the Amadeus Cache Server).
+"""The bucket store keeps application objects in memory, each with a live copy on another machine. Requests run at the node that
+has their object (seed 003, the Amadeus Cache Server).
 
 May import: channel and the rooms below. The machine (bucket, manager, index, router) is without I/O. See design/buckets.md.
 """

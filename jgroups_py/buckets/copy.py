@@ -37,7 +37,7 @@ class Copy:
         return self.sequence - self.acknowledged
 
     def acknowledge(self, sequence: int) -> None:
-        """Note that the slave has all saves up to this one."""
+        """Note that the slave has all saves up to this number."""
         if self.acknowledged < sequence <= self.sequence:
             self.acknowledged = sequence
             while self.unacknowledged and self.unacknowledged[0].sequence <= sequence:

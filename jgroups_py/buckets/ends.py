@@ -13,8 +13,8 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=COMPONENT_MAX)]
 
 
 class Cep(msgspec.Struct, frozen=True, array_like=True, order=True, forbid_unknown_fields=True):
-    """A Communication End-Point: a component of a member. ``member`` is new with each start of a process, so a
-    restarted process is never taken for the lost one."""
+    """A Communication End-Point: a component of a member. ``member`` is new with each start of a process, so a restarted process is never
+    regarded as the lost process."""
 
     member: Name
     component: Name

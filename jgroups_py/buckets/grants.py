@@ -49,8 +49,8 @@ class Grants:
     def commit(self, before: IndexState, state: IndexState, now: float) -> None:
         """Take the managers of a decided state."""
         known = {manager.cep for manager in state.managers}
-        # A replaced manager may still claim buckets. It may get leases of a quorum before it hears from the deciding
-        # copy. So each copy sends it rows before the next lease.
+        # A replaced manager may still claim buckets. It may get leases of a quorum before the message of the deciding copy
+        # arrives. So each copy sends it rows before the next lease.
         missed = state.version > before.version + 1
         stayed = set() if missed else {manager.cep for manager in before.managers}
         self._returned = (self._returned | known - stayed) & known

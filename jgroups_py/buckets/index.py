@@ -327,7 +327,7 @@ class IndexCopy:
             self._release(update, problem=problem)
             return
         if update.reservation is not None and not self._can_reserve(update, base):
-            # First an earlier update is finished, without waiting for anybody.
+            # First an earlier update is finished, without waiting for other copies.
             self._put_back(update)
             update.changes, update.reservation = [], None
         state = self._computed(update, base)
@@ -345,7 +345,7 @@ class IndexCopy:
             self.port.post(cep, Propose(update.txn, self._for(update, cep, state), manager))
 
     def _can_reserve(self, update: Update, base: IndexState) -> bool:
-        """Is everything decided, and is everybody in the view that the reservation needs?"""
+        """Return whether no update is open, and all members that the reservation needs are in the view."""
         assert update.reservation is not None
         decided = base.version == self.state.version and self._all_have(update, base)
         return decided and update.reservation.parties() <= set(self.port.members)
@@ -447,8 +447,8 @@ class IndexCopy:
 
     def _pause(self, update: Update) -> float:
         """Return a random pause before the next attempt. It grows with the duration of this attempt: with slow messages
-        and short pauses, attempts would refuse each other for ever. The first copy waits least, because everybody waits
-        for its updates."""
+        and short pauses, attempts would refuse each other for ever. The first copy waits least, because all members wait for its
+        updates."""
         self._refusals += 1
         longest = max(4 * self.settings.backoff, self.port.now - update.began)
         if not self.leads:

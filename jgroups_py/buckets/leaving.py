@@ -80,7 +80,7 @@ class LeavingMoves:
     # --- the steps
 
     def advance(self, copy: Copy, transfer: Transfer) -> bool:
-        """Send parcels up to the allowed number; begin the next phase when this one is done."""
+        """Send parcels up to the allowed number; begin the next phase when the current phase is done."""
         if transfer.phase == "copying":
             try:
                 for parcel in transfer.parcels():
@@ -207,14 +207,14 @@ class LeavingMoves:
         return self.advance(copy, transfer)
 
     def new_row(self, copy: Copy, transfer: Transfer, row: BucketRow) -> bool:
-        """End the move: the pair has a new row, that of the move or another one."""
+        """End the move: the pair has a new row, by the move or by another update."""
         if row == transfer.moved() and transfer.phase == "deciding":
             self._finish(copy, transfer, row)
             return False
         return self._give_up(copy, transfer, "the pair has changed")
 
     def cancel(self, copy: Copy | None, asker: Cep, cancel: Cancel) -> bool:
-        """Give up the move, or let the index decide if it was asked already. Who asked is told, except of a move given up here."""
+        """Give up the move, or let the index decide if it was asked already. The caller gets the result, except of a move that this manager gave up."""
         transfer = copy.transfer if copy is not None else None
         if copy is None or transfer is None:
             self._port.post(asker, Told(cancel.ask, False, "this bucket is not moving"))

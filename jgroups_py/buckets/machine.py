@@ -47,7 +47,7 @@ EARLY_MAX = 1_000
 """The most messages of members that are not in the view yet. Beyond it the oldest is dropped, counted
 ``early_dropped``."""
 ROUTER_NUMBERS = 2**48
-"""Numbers of requests that one router of a member may use."""
+"""The size of the range of request numbers for each router of a member."""
 WITHOUT_LEASE = 20
 """Pings of a manager without a lease, in the time of one lease."""
 ALL = "*"
@@ -55,7 +55,7 @@ ALL = "*"
 
 
 class MemberPort:
-    """The part of the machine that one component may use."""
+    """The interface of the machine for a component."""
 
     def __init__(self, machine: BucketMachine, cep: Cep) -> None:
         self._machine, self.cep = machine, cep

@@ -254,7 +254,7 @@ class BucketNode:
         self, frm: Cep, to: Cep, *, bucket: int | None = None, lock_first: bool = False
     ) -> BucketRow:
         """Move the master of ``bucket``, or any master, between two managers (MigrateMasterBucket). Return the new row.
-        If the caller is cancelled, the move goes on.
+        If the caller is cancelled, the move continues.
 
         Args:
             lock_first: lock the bucket while it is copied, as the seed does.
@@ -378,7 +378,7 @@ class BucketNode:
         self._entered += 1
 
     def _leave(self) -> None:
-        """End a use of the machine: send its messages, unless this use is inside another one."""
+        """End a use of the machine: send its messages, unless the use is nested in another use."""
         self._entered -= 1
         if not self._entered:
             self._flush()

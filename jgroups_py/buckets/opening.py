@@ -66,7 +66,7 @@ async def open_buckets(
 
     Raises:
         ConfigError: a mistake, or the stack is too slow; nothing was started.
-        JoinError: as ``open_channel``; nothing is left behind.
+        JoinError: as ``open_channel``; no socket or task stays open.
     """
     config, _ = configure(
         stack,

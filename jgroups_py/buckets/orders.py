@@ -84,7 +84,7 @@ class _Plan:
         return BucketRow(row.bucket, row.epoch + 1, row.master, to)
 
     def fits(self, row: BucketRow, kind: Kind, to: Cep) -> bool:
-        """May this copy be there, beside the other one's place?"""
+        """Return whether this copy may be there, beside the place of the other copy."""
         return to not in (row.master, row.slave) and not misplaced(
             self.after(row, kind, to), self.managers
         )
@@ -129,7 +129,7 @@ def recreation(deployment: Deployment, state: IndexState) -> list[BucketOrder]:
 
 
 def evacuation(deployment: Deployment, state: IndexState, node: str) -> list[BucketOrder]:
-    """Plan to move everything off this node. Raises Refused: it has no bucket manager, or the others have no room."""
+    """Plan to move all copies away from this node. Raises Refused: it has no bucket manager, or the others have no room."""
     plan = _Plan(deployment, state)
     if node not in {manager.info.node for manager in plan.managers}:
         known = ", ".join(sorted({manager.info.node for manager in plan.managers}))
@@ -145,7 +145,7 @@ def evacuation(deployment: Deployment, state: IndexState, node: str) -> list[Buc
 def restoration(
     deployment: Deployment, state: IndexState, components: Mapping[int, tuple[str, str]]
 ) -> list[BucketOrder]:
-    """Plan to move everything to the managers of these names. Lost pairs, and pairs with a missing manager, are left
+    """Plan to move all copies to the managers of these names. Lost pairs, and pairs with a missing manager, are left
     out."""
     plan = _Plan(deployment, state)
     named = {manager.cep.component: manager.cep for manager in plan.managers}

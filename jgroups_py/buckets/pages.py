@@ -49,7 +49,7 @@ class Pages:
         found: list[EntryChange] = []
         at = bisect_right(keys, after)
         while at < len(keys) and size > 0:
-            for change in bucket.serialise(0, iter([keys[at]])):  # as it was saved
+            for change in bucket.serialise(0, iter([keys[at]])):  # the saved bytes
                 found.append(change)
                 size -= 50 + len(change.key) + sum(map(len, change.pieces.values()))
             at += 1

@@ -133,7 +133,7 @@ class Entry(ABC):
     def manipulate(self, bucket: EntryBucket, request: Request, proxy_id: ProxyId | None) -> None:
         """Work on a request (Manipulate). The same request may come again after the loss of a node (A6): repeating it must do no harm.
 
-        ``proxy_id``: the requestor; None: nobody waits for a reply. An error becomes EntryFailed at the requestor, and
+        ``proxy_id``: the requestor; None: no client waits for a reply. An error becomes EntryFailed at the requestor, and
         the entry returns to its last saved state."""
 
     @abstractmethod

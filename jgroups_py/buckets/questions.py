@@ -57,7 +57,7 @@ class MoveQuestions:
         self._again_later(number, transfer)
 
     def redeem(self, transfer: Transfer, reserved: Reserved) -> None:
-        """Let the index decide the reserved row. Each copy is told, so that none waits for another one."""
+        """Let the index decide the reserved row. Each copy is notified, so that no copy waits for another copy."""
         for cep in reserved.copies:
             self._port.post(cep, Redeem(reserved.txn, True))
         self._again_later(reserved.ask, transfer)

@@ -82,7 +82,7 @@ class PendingRequest:
 
 @dataclass
 class ConductedMove:
-    """A move that this router conducts. ``candidates``: buckets that may be taken when this one is locked (A51)."""
+    """A move that this router conducts. ``candidates``: buckets that may be moved instead when this bucket is locked (A51)."""
 
     role: Role
     to: Cep
@@ -273,7 +273,7 @@ class Router:
             row = self.index.get_bucket_location(pending.bucket)
             target = pending.target
             lost = target is None or target.member not in self.port.members
-            if row is None or row.epoch < pending.epoch:  # it was told a newer one
+            if row is None or row.epoch < pending.epoch:  # it got a newer row
                 continue
             if lost or target is None or row.role_of(target) is None:
                 self._dispatch(pending)
@@ -427,7 +427,7 @@ class Router:
             return
         while moving.candidates:
             row = state.rows[moving.candidates.pop(0)]
-            if row.master.member not in self.port.members:  # nobody would answer
+            if row.master.member not in self.port.members:  # no member would answer
                 moving.problems.append(f"bucket {row.bucket}: its master's manager is lost")
                 continue
             master = moving.to if moving.role == "master" else row.master

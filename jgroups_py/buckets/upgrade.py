@@ -51,7 +51,7 @@ async def move_all(
 ) -> Moves:
     """Move the buckets of one manager to another one, masters and slaves, one after the other, in the order of their numbers.
 
-    If the caller is cancelled, finished moves stay and the running one goes on. A further call moves the rest.
+    If the caller is cancelled, finished moves stay, and the running move continues. A further call moves the rest.
 
     Args: at_most: the most buckets; None: all.
         pause: seconds between two buckets, for the load.

@@ -39,7 +39,7 @@ class EntryWork:
         find: Callable[[], list[tuple[ProxyId, Mapping[str, str]]]],
     ) -> None:
         self.clock: Callable[[], float] = float
-        """A clock in seconds, to notice entries that block. It stands still where time is virtual."""
+        """A clock in seconds, to notice entries that block. With virtual time it does not advance."""
         self._port, self._provider, self._counts, self._find = port, provider, counts, find
         self._told_blocked = -math.inf
 

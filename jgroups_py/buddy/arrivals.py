@@ -99,7 +99,7 @@ class Arrivals:
     # --- the owner, or the member that may become it
 
     def arrived(self, site: str, event: SiteEvent) -> None:
-        """Take an event for this member. A member that is leaving creates no nodes; another one should."""
+        """Take an event for this member. A leaving member creates no nodes; another member should."""
         if self._calls.inner >= self._config.arrivals_max:
             self._out.count("events_dropped")  # the event will be sent again
             return

@@ -58,7 +58,7 @@ class Backup:
                 self.nodes.pop(path, None)
             elif node.passive:
                 known = self.nodes.get(path)
-                if known is not None:  # else the node is still to be pushed
+                if known is not None:  # otherwise the node must still be pushed
                     self.nodes[path] = replace(node, value=known.value, passive=False)
             else:
                 self.nodes[path] = node

@@ -17,8 +17,8 @@ Inner = Callable[[Mapping[Path, Address]], None]
 
 
 class BuddyCall:
-    """``change`` None: the call reads. ``mode`` "look": the result names the owners (``Claims.seen``). ``new``: the
-    caller vouches that nobody else creates the path. ``inner``: the machine makes the call itself."""
+    """``change`` None: the call reads. ``mode`` "look": the result names the owners (``Claims.seen``). ``new``: the caller guarantees that no
+    other member creates the path. ``inner``: the machine makes the call itself."""
 
     __slots__ = (
         "applied",

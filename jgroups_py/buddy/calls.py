@@ -142,7 +142,7 @@ class Calls:
                     self._run(call)
 
     def answered(self, own: OwnClaim) -> None:
-        """End a claim that everybody has answered. Nodes that nobody granted do not exist."""
+        """End a claim that all members have answered. Nodes that no member granted do not exist."""
         for call in own.calls:
             if call.inner is not None:
                 self._run_inner(call, call.inner, own.owned)
@@ -183,7 +183,7 @@ class Calls:
             stray = [path for path in new if path not in reach]
             if stray:
                 raise ValueError(f"{stray[0]} is not among the paths of this call")
-        except Exception as error:  # the caller's function; nothing is done yet
+        except Exception as error:  # the caller's function; no change is made yet
             self._end(call, BuddyOutcome.FAILED, error=error)
             return
         self._write(call, new)

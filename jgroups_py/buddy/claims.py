@@ -24,7 +24,7 @@ from jgroups_py.values.address import Address
 
 WHOLE_TREE: tuple[Wanted, ...] = (((), True),)
 Keeping = Callable[[Path], bool]
-"""Does somebody here need the node for a moment more?"""
+"""Return whether a caller at this member needs the node for a moment more."""
 
 
 def _value(grant: Grant) -> object:
@@ -168,7 +168,7 @@ class Claims:
                 self._out.count("bad_messages")
                 return
         elif claim.only_from is not None and claim.only_from != me:
-            return  # done here: nobody waits for our answer
+            return  # done here: no member waits for our answer
         self.order[claim.claim] = claim
         self._reach[claim.claim] = Reach(claim.wanted)
         self._look = True
@@ -280,7 +280,7 @@ class Claims:
     # --- the claimant
 
     def seen(self, own: OwnClaim) -> dict[Path, tuple[Address, tuple[Address, ...]]]:
-        """Return the owner of each existing path and the members that reported a backup, this one included."""
+        """Return the owner of each existing path and the members that reported a backup, including this member."""
         me = self._membership.me
         reach = Reach(own.wanted)
         owners = {path: me for path, node in self._covered(reach) if not node.removed}

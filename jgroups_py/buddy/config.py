@@ -41,7 +41,7 @@ class BuddyConfig:
     events_max: int = 1000
     """The most events of one owner that are under way to one site. Further events wait in the nodes."""
     event_timeout: float = 10.0
-    """Events that nobody has acknowledged within this time are sent again."""
+    """Events that are not acknowledged within this time are sent again."""
     removed_max: int = 100_000
     """The most removed nodes of one owner that are kept for a site. With more, the site is out of sync."""
     arrivals_max: int = 10_000

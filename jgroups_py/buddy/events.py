@@ -156,7 +156,7 @@ class Events:
         ]
 
     def drop_removed(self) -> None:
-        """Drop removals for sites that everybody knows to be out of sync."""
+        """Drop removals for sites that all members know to be out of sync."""
         for site in [s for s in self.overflowed if s in self._known.out_of_sync]:
             del self.overflowed[site]
             self._ownership.give_up(site, self._removed(site))

@@ -23,7 +23,7 @@ DISMISSED: Final = HolderState.DISMISSED
 
 class Holder:
     """A member that keeps a backup. ``turn``: the number of its assignment. ``todo``: the paths still to be pushed;
-    None: ``Filled`` was sent. ``seen``: the view in which the holder said that it has everything."""
+    None: ``Filled`` was sent. ``seen``: the view in which the holder reported that it has all entries."""
 
     __slots__ = ("acked", "seen", "state", "todo", "turn")
 
@@ -44,8 +44,8 @@ class Holders(dict[Address, Holder]):
         return [m for m, h in self.items() if h.state is not DISMISSED]
 
     def acked_by_all(self, last: int) -> int:
-        """Return the last entry, up to ``last``, that all holders have. A dismissed holder counts until it has
-        answered: it might still be taken for a buddy."""
+        """Return the last entry, up to ``last``, that all holders have. A dismissed holder counts until it has answered,
+        because other members may still regard it as a buddy."""
         for holder in self.values():
             if holder.acked < last:
                 last = holder.acked

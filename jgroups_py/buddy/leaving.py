@@ -1,4 +1,4 @@
-"""A member that goes on purpose hands its nodes over first."""
+"""A member that leaves on purpose hands over its nodes first."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Leave:
     # --- the member that goes
 
     def look(self) -> None:
-        """Ask the heir once in each view, and again for nodes that came later. This goes on after the member may go:
-        another leaver may have made it its heir. Report when it may go."""
+        """Ask the heir once in each view, and again for nodes that came later. This continues after the member may leave,
+        because another leaver may have made it its heir. Report when it may go."""
         membership = self._membership
         if not self.begun:
             return
@@ -123,8 +123,8 @@ class Leave:
         return not any(self._needs_us(owner) for owner in self._backups.of)
 
     def _needs_us(self, owner: Address) -> bool:
-        """Does ``owner`` need this member's backup? An orphan needs it until it is adopted. A living owner needs it
-        while another member could replace this one. Other leavers count as replacements, so leavers go one after the
+        """Does ``owner`` need this member's backup? An orphan needs it until it is adopted. A living owner needs this member's
+        copy while another member could replace it. Other leavers count as replacements, so leavers go one after the
         other and the owner keeps a copy."""
         membership = self._membership
         if owner not in membership.members:

@@ -1,7 +1,7 @@
 """A locator chooses the buddies of a member. Its answers are checked.
 
 Users subclass ``BuddyLocator``. ``NextMemberBuddyLocator`` picks the next members in line. Pool, other host and other
-zone are hints: it ignores them one by one when nobody fits.
+zone are hints: it ignores them one by one when no member fits.
 """
 
 from __future__ import annotations

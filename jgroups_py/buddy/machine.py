@@ -59,8 +59,8 @@ from jgroups_py.values.view import View
 
 
 class BuddyMachine:
-    """The machine of one member. ``me``: its address. ``name``: its logical name, part of its group's name. ``watch``
-    is told of each change of a node of this member. ``keeping``: does the driver still need a node? Claims of others
+    """The machine of one member. ``me``: its address. ``name``: its logical name, part of its group's name. ``watch`` gets each change of a
+    node of this member. ``keeping``: does the driver still need a node? Claims of others
     wait meanwhile. The driver bounds the time, and calls ``look`` at its end."""
 
     def __init__(
@@ -209,14 +209,14 @@ class BuddyMachine:
         self._end_step()
 
     def promote(self, now: float, epoch: int = 0) -> None:
-        """Let later writes at this site outrank all earlier ones at other sites. The event ``promoted`` comes when
-        everybody here knows. ``epoch`` 0: the next one."""
+        """Let later writes at this site outrank all earlier ones at other sites. The event ``promoted`` comes when all members
+        of this site know of it. ``epoch`` 0: the next one."""
         self.membership.now = now
         self.sites.ask("promote", epoch=epoch)
         self._end_step()
 
     def bootstrap(self, site: str, now: float) -> None:
-        """Send everything to a site. The event ``bootstrap_complete`` comes at the coordinator."""
+        """Send all nodes to a site. The event ``bootstrap_complete`` comes at the coordinator."""
         self.membership.now = now
         self.sites.ask("bootstrap", site)
         self._end_step()
@@ -227,7 +227,7 @@ class BuddyMachine:
         return self.buddies.push()
 
     def leave(self, now: float) -> None:
-        """Begin to leave. The event ``may_leave`` comes when nothing is lost by going."""
+        """Begin to leave. The event ``may_leave`` comes when the member can leave without loss."""
         self.membership.now = now
         if not self.leaving.begun:
             self.leaving.begin()

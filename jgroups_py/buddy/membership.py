@@ -39,13 +39,13 @@ class Membership:
         self.settled = False
         """True when this member has acted on the ``Settle`` of its view."""
         self.frozen = False
-        """True while a merge is undecided: nothing is written."""
+        """True while a merge is undecided, and no node is written."""
         self.unmerged = False
         """True while a merge is not complete at all members."""
         self.minority = False
         """True with ``partition=majority`` while at most half of the last settled view is here."""
         self.leaving: dict[Address, bool] = {}
-        """Members that are about to leave. True: nothing is lost when that member goes."""
+        """Members that are about to leave. True: that member can leave without loss."""
         self.sides: dict[Address, Address] = {}
         """After a merge, the creator of the view that each member comes from."""
         self._majority = config.partition == "majority"
@@ -74,7 +74,7 @@ class Membership:
 
     @property
     def line(self) -> tuple[Address, ...]:
-        """The members in their order, beginning with this one."""
+        """The members in their order, beginning with this member."""
         at = self.members.index(self.me)
         return self.members[at:] + self.members[:at]
 

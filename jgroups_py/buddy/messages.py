@@ -18,7 +18,7 @@ AdoptedGroups = tuple[tuple[Address, int, int], ...]
 Adoptions = dict[Address, tuple[int, int]]
 """``AdoptedGroups`` by dead owner."""
 Mode = Literal["take", "create", "look"]
-"""The kinds of claims. take: the nodes of others come here. create: a node that nobody owns is created. look: nothing
+"""The kinds of claims. take: the nodes of others come here. create: a node without an owner is created. look: nothing
 moves, and the claimant learns the owners."""
 
 
@@ -45,7 +45,7 @@ class Chunk(Message, frozen=True):
 
 
 class Filled(Message, frozen=True):
-    """The buddy has everything now."""
+    """The buddy has all nodes now."""
 
 
 class FillAck(Message, frozen=True):
@@ -130,7 +130,7 @@ class Answer(Message, frozen=True):
     that no stamp of a purged node is used again."""
     found: Found | None = None
     more: bool = False
-    """True: the answer goes on in another message, and this one has grants only."""
+    """True: the answer continues in another message, and this message has only grants."""
 
 
 class Taken(Message, frozen=True):
@@ -186,7 +186,7 @@ class Inventory(Message, frozen=True):
 
 
 class AskAll(Message, frozen=True):
-    """From the coordinator: somebody's merge is unresolved, so freeze and send a full inventory."""
+    """From the coordinator: the merge of a member is unresolved, so freeze and send a full inventory."""
 
 
 class Winner(Message, frozen=True):
@@ -240,7 +240,7 @@ class Adopted(Message, frozen=True):
 
 
 class Leaving(Message, frozen=True):
-    """I am going: prefer others as buddies. ``ready``: nothing is lost when I am gone."""
+    """I am going: prefer others as buddies. ``ready``: the sender can leave without loss."""
 
     ready: bool = False
 
@@ -299,7 +299,7 @@ THIS_VIEW_ONLY: Final = frozenset(
 """A member drops these messages if its view is not the sender's."""
 
 FROM_COORDINATOR: Final = frozenset({Claim, AskAll, Settle, Merged, SiteTold})
-"""A member refuses these messages from anybody else."""
+"""A member refuses these messages from other senders."""
 
 
 def groups_of(adoptions: Adoptions) -> AdoptedGroups:

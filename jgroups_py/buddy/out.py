@@ -30,7 +30,7 @@ class BuddyOut:
         self._outputs: list[Output] = []
 
     def send(self, to: Address, message: Message) -> None:
-        """Send to one member, which may be this one."""
+        """Send to one member, which may be this member."""
         if to == self.membership.me:
             self.to_self.append(message)
             return

@@ -92,7 +92,7 @@ class Ownership:
     # --- reading
 
     def owned(self) -> list[tuple[Path, OwnedNode]]:
-        """Return the nodes that are not granted to anybody."""
+        """Return the nodes that are granted to no member."""
         return [(path, node) for path, node in self._nodes.items() if node.to is None]
 
     def mine(self, path: Path) -> OwnedNode | None:
@@ -101,7 +101,7 @@ class Ownership:
         return node if node is not None and node.to is None else None
 
     def first_epoch(self) -> Epoch:
-        """Return the epoch for a node that nobody has: above all epochs of dropped nodes."""
+        """Return the epoch for a node without an owner: above all epochs of dropped nodes."""
         return next_epoch(self.floor, self._membership.number)
 
     def may_grant(self, path: Path) -> bool:
@@ -121,7 +121,7 @@ class Ownership:
         )
 
     def may_purge(self, path: Path) -> bool:
-        """May a removed node be forgotten? It may if all holders have the removal and nobody waits for the node."""
+        """May a removed node be forgotten? It may if all holders have the removal and no member waits for the node."""
         node = self._nodes[path]
         return (
             node.removed
@@ -259,7 +259,7 @@ class Ownership:
         self._log.append(changes, then=lambda: then([path for path, _ in changes]))
 
     def confirm(self, path: Path) -> None:
-        """Note that the former owner of the node and its holders have let go."""
+        """Note that the former owner of the node and its holders have dropped the node."""
         node = self._nodes[path]
         assert node.giver is not None, f"{path} has no giver"
         node = replace(node, giver=None)
@@ -267,7 +267,7 @@ class Ownership:
         self._log.append([(path, node)])
 
     def forget(self, paths: Sequence[Path]) -> None:
-        """Drop nodes that another member has or that nobody needs to remember."""
+        """Drop nodes that another member has, and nodes that need not be remembered."""
         for path in paths:
             self._drop(path)
         self._log.append([(path, None) for path in paths])
@@ -424,7 +424,7 @@ class Ownership:
         return groups
 
     def _settle_givers(self, verdict: MergeVerdict, changes: dict[Path, OwnedNode | None]) -> None:
-        """Do not wait for a giver that is gone and whose nodes nobody has."""
+        """Do not wait for a giver that is gone and whose nodes no member has."""
         for path, node in list(self._nodes.items()):
             giver = verdict.giver(node)
             if giver != node.giver:

@@ -85,8 +85,8 @@ SurveyKind = Literal["mark", "left", "sums", "list", "compare"]
 
 
 class Survey(msgspec.Struct, frozen=True, array_like=True):
-    """Every member answers at the survey's place in the order of claims, so no moving node is missed. ``mark``: mark
-    everything as unsent. ``left``: count the marked nodes that are still unsent. ``sums``: a sum for each bucket.
+    """Every member answers at the survey's place in the order of claims, so no moving node is missed. ``mark``: mark all nodes as
+    unsent. ``left``: count the marked nodes that are still unsent. ``sums``: a sum for each bucket.
     ``list``: the nodes of some buckets. ``compare``: mark the nodes that are older or missing there."""
 
     site: str
@@ -108,7 +108,7 @@ WalkKind = Literal["bootstrap", "reconcile", "repair"]
 
 
 class Walk(msgspec.Struct, frozen=True, array_like=True):
-    """A task that covers all nodes of a site. It goes on when the relay changes."""
+    """A task that covers all nodes of a site. It continues when the relay changes."""
 
     site: str
     kind: WalkKind

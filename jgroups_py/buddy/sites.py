@@ -8,8 +8,8 @@ A *walk* is a task that covers all nodes of a site. It asks all members in the o
     repair       as reconcile, but nothing is removed. It follows a promotion: the lost site may have
                  told the remaining ones different things, so they tell each other
 
-The coordinator is the relay. It alone asks, and it sends its knowledge to all members (``SiteState``). The next
-coordinator goes on with the walks.
+The coordinator is the relay. It alone asks, and it sends its knowledge to all members (``SiteState``). The next coordinator continues
+the walks.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Sites:
         self.links: dict[str, None] = {}
         self.wanted: dict[SiteAsk, tuple[int, Address]] = {}
         self._again: dict[str, None] = {}
-        """Sites to which everything that is not acknowledged is to be sent again."""
+        """Sites to which all unacknowledged events must be sent again."""
         self._asked: list[SiteAsk] = []
         self._lost = False
         """True if a member was lost since the last ``Settle``."""
@@ -133,7 +133,7 @@ class Sites:
         )
 
     def _tell(self) -> None:
-        """Tell everybody, as coordinator. Before the view is settled, the ``Settle`` tells them."""
+        """Send the state to all members, as coordinator. Before the view is settled, the ``Settle`` tells them."""
         if self._membership.leads:
             state = self.state()
             self._again = {}
@@ -178,16 +178,16 @@ class Sites:
     # --- views
 
     def new_view(self, before: tuple[Address, ...]) -> None:
-        """Forget the reachable sites if the coordinator is another one: it reports those that it can reach."""
+        """Forget the reachable sites if the coordinator changed: the new one reports the sites that it can reach."""
         membership = self._membership
         if not before or before[0] != membership.coordinator:
             self._known.up = {}
         if any(member not in membership.members for member in before):
             self._lost = True
-            self._walking.clear()  # that member may have marked nodes that nobody else has marked
+            self._walking.clear()  # only that member may have marked some nodes
 
     def settled(self) -> None:
-        """Carry out requests from before the ``Settle``. The coordinator goes on with the walks."""
+        """Carry out requests from before the ``Settle``. The coordinator continues the walks."""
         leads = self._membership.leads
         asked, self._asked = self._asked, []
         if leads:  # otherwise the member that asked asks the one that leads
@@ -311,7 +311,7 @@ class Sites:
             waited = self._membership.now - progress.since
             if not progress.round or waited <= self._config.event_timeout:
                 return
-            progress.asking = False  # no answer from there
+            progress.asking = False  # that site has not answered
         if walk.kind != "bootstrap" or progress.marked:
             if walk.site not in self.links:
                 return

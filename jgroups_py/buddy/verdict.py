@@ -48,7 +48,7 @@ class MergeVerdict:
         return replace(node, epoch=epoch, giver=self.giver(node))
 
     def giver(self, node: OwnedNode) -> Address | None:
-        """Return the former owner, unless it is gone and nobody else has its nodes. A dead giver stays the giver: its
+        """Return the former owner, unless it is gone and no other member has its nodes. A dead giver stays the giver: its
         guardian of this view may die, or be replaced, before it has adopted anything."""
         me, giver = self._me, node.giver
         if giver is not None and giver not in self._members and self.heirs.get(giver, me) == me:

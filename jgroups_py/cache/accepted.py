@@ -32,7 +32,7 @@ def is_number(value: Any) -> bool:
 
 
 def close_unrun(awaitable: Any) -> None:
-    """Close a coroutine that nobody will run, so that Python does not warn of it."""
+    """Close a coroutine that will not run, so that Python does not warn of it."""
     if inspect.iscoroutine(awaitable):
         awaitable.close()
 
@@ -54,7 +54,7 @@ class Values:
         return {checked_key(key): encoded(codec, value, limit) for key, value in attributes.items()}
 
     def decode(self, data: bytes) -> Any:
-        """Decode stored bytes. CacheError: the codec cannot read them, because another one wrote them."""
+        """Decode stored bytes. CacheError: the codec cannot read them, because another codec wrote them."""
         try:
             return self.codec.decode(data)
         except Exception as error:

@@ -5,7 +5,7 @@
         batch.put("/accounts/7", "balance", balance - 10)
         batch.put("/accounts/8", "credit", 10)
 
-Nothing is locked while the block runs. At its end the batch locks and owns everything it read and wrote, at once. It
+Nothing is locked while the block runs. At its end the batch locks and owns all nodes that it read and wrote, in one step. It
 compares the values that it read and makes all changes. A batch is therefore serial, and two batches never wait for each
 other. BatchConflict: a value that it read has changed; run it again. Leaving the block with an error changes nothing.
 """
@@ -135,7 +135,7 @@ class CacheBatch:
         return changes[0].after if changes else read
 
     def scopes(self) -> list[Scope]:
-        """Return everything that was read or written. It is locked and owned at once."""
+        """Return all nodes that were read or written. It is locked and owned at once."""
         written = {(m.path, isinstance(m, RemoveTree)): None for m in self._modifications}
         scopes = [Scope(path, deep=deep, write=True) for path, deep in written]
         return scopes + [Scope(p) for p in self._reads if (p, False) not in written]

@@ -140,7 +140,7 @@ class BuddyManager:
 
     @property
     def protected(self) -> bool:
-        """Does everything that this member owns have all its copies? The cluster is protected when this is true at all
+        """Return whether every node of this member has all its copies. The cluster is protected when this is true at all
         members: then any ``numBuddies`` of them may crash."""
         return self.machine.protected
 
@@ -246,7 +246,7 @@ class BuddyManager:
         """Ignore it: buddy replication transfers no state (B39)."""
 
     def reading(self) -> tuple[object, int]:
-        """Report nothing unread: the cache takes everything at once."""
+        """Report no unread items, because the cache takes all items at once."""
         return None, 0
 
     def ended(self, error: Exception) -> None:
@@ -267,7 +267,7 @@ class BuddyManager:
         self._after()
 
     def cancel(self, call: int) -> None:
-        """Cancel a call that nobody waits for. ``told`` reports its end before this returns."""
+        """Cancel a call whose caller does not wait any more. ``told`` reports its end before this returns."""
         self.machine.cancel(call, trio.current_time())
         self._after()
 
@@ -284,7 +284,7 @@ class BuddyManager:
         self._after()
 
     async def leave(self) -> None:
-        """Hand everything over. Return when it is safe to go or ``leave_timeout`` is over."""
+        """Hand over all nodes. Return when it is safe to go or ``leave_timeout`` is over."""
         self.machine.leave(trio.current_time())
         self._after()
         await self._may_go.wait()
@@ -480,13 +480,13 @@ class BuddyManager:
             queue.append(payload)
 
     async def _send_waiting(self, to: Address) -> None:
-        """Send the messages that waited for credit, in order. The log bounds them, and nothing is pushed meanwhile."""
+        """Send the messages that waited for credit, in order. The log bounds them, and no node is pushed meanwhile."""
         queue = self._waiting[to]
         try:
             while queue:
                 payload = queue[0]
                 await self._channel.send(payload, to, flags=_NO_RELAY)
-                if queue and queue[0] is payload:  # else: the receiver has left meanwhile
+                if queue and queue[0] is payload:  # otherwise the receiver has left meanwhile
                     queue.popleft()
         except JGroupsError:
             pass

@@ -6,8 +6,8 @@ then taken effect and is on its way to the buddies. If the body ran later, other
 
     put      A node that is owned here is written at once. Else there is one claim: with gravitation the node and all
              below it come here; without, NotOwner is raised if somebody has it. ``new=True``: there is no claim.
-    get      A node that is here is read. Else, with gravitation, the node and all below it come here. A node that
-             nobody has is a miss. A subtree (``children``) is searched for if nothing of it is here.
+    get      A node that is here is read. Else, with gravitation, the node and all below it come here. A node that no member has is a
+             miss. A subtree (``children``) is searched for if nothing of it is here.
     batch    There is one claim for all its paths, and one entry in the log: holders apply all or nothing.
 """
 
@@ -189,12 +189,12 @@ class BuddyReplication(MemberReplication):
         """Return, for each node at a path (``deep``: and below), its owner and its backup members. Nothing moves.
 
         Raises:
-            ReplicationError: not everybody has answered.
+            ReplicationError: not all members have answered.
         """
         return await self._look(((tuple(path), deep),))
 
     async def owned(self, paths: Sequence[Path]) -> Collection[Path]:
-        """Return those of the paths that somebody owns. Errors as ``owners``."""
+        """Return the paths that have an owner. Errors as ``owners``."""
         return (await self._look(tuple([(path, False) for path in paths]))).keys()
 
     async def _look(self, wanted: tuple[Wanted, ...]) -> Mapping[Path, Having]:
@@ -273,7 +273,7 @@ class BuddyReplication(MemberReplication):
     # --- in a step of the machine
 
     def _compute(self, call: CacheCall) -> Values:
-        """Run the body: this member owns every node of the call, or nobody has it."""
+        """Run the body: this member owns every existing node of the call."""
         self._mirror()
         try:
             compute(call, self.container)

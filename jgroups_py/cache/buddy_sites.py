@@ -128,7 +128,7 @@ class CacheSites:
             self._relay.promote()
 
     def bootstrap(self, site: str) -> None:
-        """Send everything of this site to ``site``, which begins empty. This returns at once. ``status.under_way``
+        """Send all nodes of this site to ``site``, which begins empty. This returns at once. ``status.under_way``
         names the bootstrap until the last acknowledgement."""
         self._check(site)
         self.machine.bootstrap(site, trio.current_time())

@@ -2,7 +2,7 @@
 
 A call gives modifications (``Put``, ``Drop``, ``Remove``, ``RemoveTree``). ``fold`` plays them in order against the
 present nodes and returns one ``NodeChange`` for each node: before and after. All changes of one batch take effect
-together. These are pure functions; nothing is applied here.
+together. These are pure functions; they apply no change.
 """
 
 from __future__ import annotations
@@ -106,5 +106,5 @@ def fold(
 
 def _put(node: Node | None, attributes: Mapping[str, bytes], replace: bool) -> Node:
     if replace or node is None:
-        return Node(attributes)  # not copied: a modification never changes
+        return Node(attributes)  # not copied, because a modification never changes
     return node.with_attributes(attributes)

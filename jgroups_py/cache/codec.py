@@ -1,4 +1,4 @@
-"""Turns attribute values into bytes and back. MessagePack unless a user gives another one.
+"""Turns attribute values into bytes and back. MessagePack is used unless a user gives another codec.
 
 The cache keeps bytes, not objects. Callers cannot change a stored value, its size is exact, and stores and other
 members need no second encoding.

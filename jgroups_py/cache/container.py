@@ -19,7 +19,7 @@ class Container(ABC):
 
     @abstractmethod
     def get(self, path: Fqn) -> Node | None:
-        """Return the node. None: nobody put one (a prefix of nodes is no node)."""
+        """Return the node. None: no node was put there (a prefix of nodes is no node)."""
 
     def owned(self, path: Fqn) -> Node | None:
         """Return the node like ``get``, but no backup and no node loaded for one call only."""

@@ -2,8 +2,8 @@
 
 After a call that filled memory, the calling task evicts, so writers pay for their writes. A background task evicts
 nodes whose time is over. Nodes that a call is using stay. With a store, a node is saved before it leaves. If saving
-fails the node stays in memory and is counted. Writes are refused while memory is over its limit for that reason:
-nothing is lost silently.
+fails the node stays in memory and is counted. Writes are refused while memory is over its limit for that reason, so no value
+is lost silently.
 
 Only its owner may evict a backup: no region may name backups, and a region above them skips them.
 """

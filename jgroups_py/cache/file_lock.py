@@ -25,7 +25,7 @@ class FileLock:
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Take the lock; blocks for up to ``WAIT``. OSError: somebody else holds it, or it cannot be made."""
+        """Take the lock; blocks for up to ``WAIT``. OSError: another process holds the lock, or the file cannot be created."""
         descriptor = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _lock(descriptor, time.monotonic() + WAIT)

@@ -94,7 +94,7 @@ class Fqn(tuple[str, ...]):
         return Fqn((*self, name))
 
     def is_within(self, other: tuple[str, ...]) -> bool:
-        """True for ``other`` itself and everything below it."""
+        """True for ``other`` itself and all paths below it."""
         return self[: len(other)] == other
 
     def moved(self, source: Fqn, target: Fqn) -> Fqn:

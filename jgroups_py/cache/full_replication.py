@@ -59,7 +59,7 @@ LOGGED_MAX = 10
 LARGE = 16_000
 """Bytes of a batch whose nodes would make the garbage collector run."""
 PATIENCE = 1.0
-"""Seconds for which the line ahead may stand still before a caller goes on without its turn."""
+"""Seconds for which the queue ahead may make no progress before a caller proceeds without its turn."""
 OUTSTANDING_MAX = 1000
 """The most own proposals that some member has not applied; further calls wait."""
 

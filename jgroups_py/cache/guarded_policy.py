@@ -15,7 +15,7 @@ _OURS = (AllOf, LeastRecentlyUsed, TimeToLive)
 
 
 class GuardedPolicy(EvictionPolicy):
-    """Asks ``policy``. If it raises, nothing is evicted just now and the call goes on. It is asked again the next
+    """Asks ``policy``. If it raises, no node is evicted at this call, and the call continues. It is asked again the next
     time."""
 
     def __init__(self, policy: EvictionPolicy, clock: Callable[[], float]) -> None:

@@ -38,7 +38,7 @@ class EventKind(enum.Enum):
     LOADED = "loaded"
     """The node came into memory from the store."""
     TAKEN = "taken"
-    """This member took the node over from another one (gravitation, adoption)."""
+    """This member took over the node from another member (gravitation, adoption)."""
     GIVEN = "given"
     """Another member owns the node now."""
 
@@ -80,7 +80,7 @@ class Listener:
         self._kinds = kinds
         self._limit = limit
         self._items: deque[NodeChanged] = deque()
-        self._gaps: deque[tuple[int, int]] = deque()  # (changes put before it, how many missing)
+        self._gaps: deque[tuple[int, int]] = deque()  # (changes before the gap, missing changes)
         self._put = 0
         self._taken = 0
         self._missing = 0

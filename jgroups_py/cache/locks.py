@@ -43,7 +43,7 @@ class PathLocks:
 
     def __init__(self) -> None:
         self._at: dict[Fqn, dict[LockRequest, bool]] = {}  # path -> requests that name it -> write?
-        self._deep: dict[Fqn, dict[LockRequest, bool]] = {}  # the deep ones among them
+        self._deep: dict[Fqn, dict[LockRequest, bool]] = {}  # the paths of deep requests
         self.waits = 0
         """Requests that had to wait."""
         self.waiting = 0

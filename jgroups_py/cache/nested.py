@@ -68,7 +68,7 @@ def carried(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[
         return function
 
     async def call(*args: Any, **options: Any) -> Any:
-        _around.set(around)  # in the context of a task of its own
+        _around.set(around)  # it has the context of a task of its own
         return await function(*args, **options)
 
     return call

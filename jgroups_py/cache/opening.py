@@ -61,9 +61,9 @@ async def open_tree_cache(
 
     Raises:
         ConfigError, TypeError, LocalProtocolError (no trio loop runs here): nothing was started.
-        StoreError: the store cannot be used; nothing was started. Or, at the end of the block, not
-            everything could be saved.
-        JoinError, StateTransferError: the group could not be joined; nothing is left behind.
+        StoreError: the store cannot be used; nothing was started. Or, at the end of the block, some nodes
+            could not be saved.
+        JoinError, StateTransferError: the group could not be joined; no socket or task stays open.
         Expelled, StateTransferError: later, the group went on without this member; the block is
             cancelled.
 
@@ -135,7 +135,7 @@ async def _open_with_buddies(
     store: Store | None,
     channel_of: Callable[..., AbstractAsyncContextManager[Channel]],
 ) -> AsyncIterator[TreeCache]:
-    """A normal end hands everything over first. An error or a cancellation is a crash: buddies take over."""
+    """A normal end hands over all nodes first. An error or a cancellation is a crash: buddies take over."""
     async with (
         _open(settings, buddy, codec, store) as cache,
         channel_of(tap=buddy.manager.attach) as channel,
@@ -153,7 +153,7 @@ async def _open_with_buddies(
                     await buddy.manager.leave()
                 finally:
                     with trio.CancelScope(shield=True):
-                        await cache.end_calls()  # saving is for the outer block
+                        await cache.end_calls()  # the outer block saves
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group_of_errors:
             reraise(group_of_errors)

@@ -15,7 +15,7 @@ class Options:
     gravitation: bool | None = None
     """May a miss move the data from another member to this one? (autoDataGravitation)"""
     new: bool = False
-    """The caller knows that nobody has these paths (random ids): no search, also not in a store. If that
+    """The caller knows that no member has these paths (random ids), so there is no search, also not in a store. If that
     is wrong, two members own them."""
     sync: bool | None = None
     """True: return when the other members have the change. False: return at once. (cacheMode)"""

@@ -50,8 +50,7 @@ class Touched:
 
 
 def shown(entry: Entry | None, written: Node | None = None) -> Node | None:
-    """Return the node of an entry, as its owner has it. None: the node is removed, granted to somebody else, or not in
-    memory. ``written``: returned itself if its attributes are equal."""
+    """Return the node of an entry, as its owner has it. None: the node is removed, granted to another member, or not in memory. ``written``: returned itself if its attributes are equal."""
     if entry is None or entry.removed or entry.passive or entry.to is not None:
         return None
     if written is not None and written.attributes is entry.value:

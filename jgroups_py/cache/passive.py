@@ -153,8 +153,8 @@ class PassiveNodes:
                 break
             now = own.get(path)
             if now is None or not now.passive or now.stamp != entry.stamp:
-                continue  # the node changed meanwhile, and is looked at again
-            if node is None:  # the others need not wait for it
+                continue  # the node changed meanwhile, and is examined again
+            if node is None:  # the other nodes need not wait for it
                 problem = StoreError(f"there is no row of {Fqn(path)}, which was passivated")
             else:
                 loaded[path] = node

@@ -43,7 +43,7 @@ class MemberReplication(ABC):
 
     @abstractmethod
     async def claim(self, call: CacheCall, missing: Sequence[Scope], *, search: bool) -> None:
-        """Get everything that this member must own or know before the body of the call runs.
+        """Get all nodes that this member must own or know before the body of the call runs.
 
         Called with the locks held and after the store was asked. For a write everything in
         ``call.scopes`` must be owned on return, in one claim; for a read, ``missing`` are the
@@ -54,7 +54,7 @@ class MemberReplication(ABC):
             search: may nodes be taken from other members? (gravitation)
 
         Raises:
-            CacheError: definite; nothing is changed.
+            CacheError: definite; no node is changed.
         """
 
     def promise(self, call: CacheCall) -> None:
@@ -106,7 +106,7 @@ class LocalReplication(MemberReplication):
     """Replication in CacheMode LOCAL: there are no other members."""
 
     async def claim(self, call: CacheCall, missing: Sequence[Scope], *, search: bool) -> None:
-        """Claim nothing: this member owns everything."""
+        """Claim no node, because this member owns all nodes."""
 
     async def commit(self, call: CacheCall) -> None:
         self.tree.apply(call.changes, local=True)

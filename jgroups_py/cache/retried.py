@@ -73,8 +73,8 @@ class Retried:
         await transfer(10)                              or, without the decorator:
         await cache.batch(retries=10).run(transfer, 10)
 
-    ``function(batch, ...)`` may run up to ``retries`` times more, side effects included. If it raises, the exception
-    comes out and nothing is changed. Inside, read and write with the batch: a call of the cache that would wait for
+    ``function(batch, ...)`` may run up to ``retries`` times more, side effects included. If it raises, the caller gets the
+    exception, and no node is changed. Inside, read and write with the batch: a call of the cache that would wait for
     this one's turn (``increment`` of a node it has read) is refused.
 
     Raises:

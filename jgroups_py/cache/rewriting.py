@@ -40,7 +40,7 @@ class Rewriter:
         self._turns = Turns()
 
     def __len__(self) -> int:
-        """Count the paths on which somebody has the turn or waits for it."""
+        """Count the paths on which a caller has the turn or waits for it."""
         return len(self._turns)
 
     @property

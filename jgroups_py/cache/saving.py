@@ -250,7 +250,7 @@ class Keeper:
         """
         try:
             await self.flush(container)
-        except StoreError as lost:  # an error of closing must not hide this one
+        except StoreError as lost:  # an error of closing must not hide this error
             try:
                 await asked(self.store.aclose)
             except StoreError as error:
@@ -270,7 +270,7 @@ class Keeper:
         await self.save([(p, node) for p, node in nodes if node is not None])
 
     def _distrust(self, changes: Iterable[NodeChange]) -> None:
-        """Mark nodes as unsaved after a failed write, which may have left anything."""
+        """Mark nodes as unsaved after a failed write, because their rows are unknown."""
         for change in changes:
             if change.before is None:
                 self._ghosts[change.path] = None

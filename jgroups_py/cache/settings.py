@@ -48,7 +48,7 @@ class BuddyReplicationConfig(ConfigBase):
     """Rack, power source, room: buddies are looked for in another one."""
     partition: Literal["all", "majority"] = "all"
     """``majority``: a side with half of the members or fewer waits and then refuses writes that the merge might
-    discard. The larger side goes on. It lacks nodes whose owner and buddies are all on the smaller side, which needs
+    discard. The larger side continues. It lacks nodes whose owner and buddies are all on the smaller side, which needs
     more members there than ``numBuddies``. If one of two members is killed, the other one waits for good: a restarted
     member is a new one, and the old one might still live."""
     leave_timeout: Seconds = 30.0

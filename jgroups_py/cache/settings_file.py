@@ -159,7 +159,7 @@ def _buddies(entry: SettingEntry) -> BuddyReplicationConfig | None:
     if not entry.entries:
         if entry.text:
             raise entry.error(f'needs buddyReplicationEnabled, got the text "{entry.text[:40]}"')
-        return None  # empty: every member has every node
+        return None  # empty, because every member has every node
     config = _read(
         entry,
         BuddyReplicationConfig,

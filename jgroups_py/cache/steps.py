@@ -20,7 +20,7 @@ from jgroups_py.cache.tree import Tree
 from jgroups_py.errors import CacheClosed, CacheRefused
 
 YIELD_EVERY = 100
-"""Calls without a wait, after which other tasks run. A call that finds everything in memory does not wait."""
+"""Calls without a wait, after which other tasks run. A call that finds all its nodes in memory does not wait."""
 
 
 class Invocation(Interceptor):
@@ -114,7 +114,7 @@ class Invocation(Interceptor):
 
 
 class Locking(Interceptor):
-    """Locks everything that the call touches at once, until the call is done."""
+    """Locks all nodes of the call in one step, until the call is done."""
 
     def __init__(self, locks: PathLocks, timeout: float) -> None:
         self._locks = locks
@@ -259,9 +259,9 @@ class Computing(Interceptor):
 
 
 class Owning(Gravitating):
-    """``Gravitating`` and ``Computing`` in one, because others may take claimed nodes before the call goes on. The body
-    runs in the step in which this member owns everything. The change has then taken effect. A call that finds
-    everything here claims nothing, and its body runs at once."""
+    """``Gravitating`` and ``Computing`` in one, because others may take claimed nodes before the call goes on. The body runs in the step in
+    which this member owns all nodes of the call. The change has then taken effect. A call that finds all its nodes
+    here claims none, and its body runs at once."""
 
     def __init__(self, tree: Tree, replication: MemberReplication, automatic: bool) -> None:
         super().__init__(tree, replication, automatic)

@@ -48,7 +48,7 @@ class Ordered(msgspec.Struct, frozen=True, tag="o", array_like=True):
 
 
 class AppliedHere(msgspec.Struct, frozen=True, tag="d", array_like=True):
-    """To the origin: everything up to this number is applied here, in view ``view`` at the latest."""
+    """To the origin: all batches up to this number are applied here, in view ``view`` at the latest."""
 
     view: int
     number: int
@@ -126,8 +126,8 @@ class TotalOrder:
         """Tell whether this member keeps its state at a merge, before the merge view is installed.
 
         The members of one view have applied the same batches when the next view comes. But a merge may join only some
-        of a view's members, without a view of their own. Some of those may lack the last orders. Then the state of one
-        of them is everybody's.
+        of a view's members, without a view of their own. Some of those may lack the last orders. Then all members take the state
+        of one of them.
 
         Args:
             view, winners: number and members of the group whose state is to stay.

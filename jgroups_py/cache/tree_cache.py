@@ -216,7 +216,7 @@ class TreeCache:
 
         Callers of the same node queue, at all members. ``function`` gets ``default`` if there is no such attribute.
         Others wait while it runs: it is not async, waits for nothing and calls no cache. With full replication it may
-        run more than once. If it raises, the exception comes out and nothing is changed.
+        run more than once. If it raises, the caller gets the exception, and no node is changed.
 
         Raises:
             BatchConflict: callers that do not queue (``put``) were first 100 times; nothing was changed.
@@ -458,9 +458,9 @@ class TreeCache:
     async def wait_protected(
         self, size: int | None = None, *, timeout: float | None = WAIT_SECONDS
     ) -> None:
-        """Wait until the buddies have acknowledged a copy of everything that this member owns.
+        """Wait until the buddies have acknowledged a copy of every node that this member owns.
 
-        Until the group has noticed a crash, everything still looks protected. Give the expected ``size`` of the group
+        Until the group has noticed a crash, all nodes still look protected. Give the expected ``size`` of the group
         in that case. The whole group is protected when each member's call has returned.
 
         Args:
@@ -510,7 +510,7 @@ class TreeCache:
 
         Raises:
             CacheRefused: the cache has no buddies.
-            ReplicationError: not everybody has answered.
+            ReplicationError: not all members have answered.
         """
         self._invocation.require_open()
         if not isinstance(self._replication, BuddyReplication):
@@ -647,7 +647,7 @@ class TreeCache:
 
     @property
     def is_shared_out(self) -> bool:
-        """Does each member own a part of the nodes (buddies)? Else this one has them all."""
+        """Does each member own a part of the nodes (buddies)? Otherwise this tree has all nodes."""
         return isinstance(self._replication, BuddyReplication)
 
     @asynccontextmanager
@@ -687,7 +687,7 @@ class TreeCache:
         """Wait for running calls, and save unsaved nodes if there is a store.
 
         Raises:
-            StoreError: not everything could be saved. The text has the number of nodes that are not in the store.
+            StoreError: some nodes could not be saved. The text has the number of nodes that are not in the store.
         """
         await self.end_calls()
         self._listeners.close()

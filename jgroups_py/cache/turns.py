@@ -1,6 +1,6 @@
 """Turns: callers of the same paths read and write one after the other. A turn is no lock; it saves work.
 
-A call that reads and then writes may find that another one was first; then it runs again. With many callers nearly all
+A call that reads and then writes may find that another call was first; then it runs again. With many callers nearly all
 work would be wasted. So callers queue. At one member (``Turns``): first come, first served. Between members: a
 replication has a ``Line`` of callers that lost a race. The write still compares the values read. A caller that has
 waited too long may therefore go on without its turn, and a difference between members' lines costs work, not data.
@@ -50,7 +50,7 @@ class Turns:
         self._locks = PathLocks()
 
     def __len__(self) -> int:
-        """Count the paths on which somebody has the turn or waits for it."""
+        """Count the paths on which a caller has the turn or waits for it."""
         return len(self._locks)
 
     @property

@@ -344,7 +344,7 @@ class Channel:
         """Return the next View, Message or Excluded, or a State that was asked for.
 
         Raises:
-            ChannelClosed, Expelled: the channel has ended; everything that came before was handed out.
+            ChannelClosed, Expelled: the channel has ended, and all earlier items were delivered.
             LocalProtocolError: an RPC reads this channel; iterate the RPC (``async for item in rpc``).
         """
         while True:
@@ -452,7 +452,7 @@ class Channel:
         return self._stream.taken_at if len(self._stream) else now
 
     def attach(self, tap: Tap) -> None:
-        """Let ``tap`` see everything first and be the only reader, until ``detach``."""
+        """Let ``tap`` get all items first and be the only reader, until ``detach``."""
         if self._tap is not None:
             raise LocalProtocolError("an RPC is open on this channel already")
         if self._error is not None:

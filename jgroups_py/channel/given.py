@@ -1,4 +1,4 @@
-"""Checks arguments of openers and calls before anything is opened or sent.
+"""Checks arguments of openers and calls before a socket is opened or a message is sent.
 
 A wrong type raises TypeError, a wrong value ConfigError. The text is one line that names the argument, the
 value that was given, and what would be accepted.

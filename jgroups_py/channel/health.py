@@ -1,7 +1,7 @@
 """HealthFile: a file for health checks. It has a member's view, and proves that the member's loop runs.
 
 It is written whole at each view and every ``WRITE_EVERY`` seconds, and removed when the member has left. Its reader
-(``jgroups-py health``) takes an old file for a member that hangs. No port is opened, and nothing is asked of the member.
+(``jgroups-py health``) takes an old file for a member that hangs. No port is opened, and no question is sent to the member.
 """
 
 from __future__ import annotations

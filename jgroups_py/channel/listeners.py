@@ -1,4 +1,4 @@
-"""Functions of the user that get events of the stack. Their errors are counted and logged, and the stack goes on."""
+"""Functions of the user that get events of the stack. Their errors are counted and logged, and the stack continues."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ async def open_channel(
     Raises:
         ConfigError, TypeError: nothing was started.
         LocalProtocolError: there is no trio loop here; nothing was started.
-        JoinError, StateTransferError: nothing is left behind.
+        JoinError, StateTransferError: no socket or task stays open.
         ProtocolFailed: a protocol of the stack raised an error, at any time; the block is cancelled.
 
     An error of the block comes out as it is. Only several errors at once make an ExceptionGroup.

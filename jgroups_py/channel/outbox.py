@@ -74,8 +74,8 @@ class Outbox:
         self.blocked: dict[Address | None, dict[str, FlowBlocked]] = {}
         self.error: Exception | None = None
         self.is_promised = False
-        """True while somebody has promised to call ``keep_promise`` in this round of the loop or the next one. Until then payloads
-        wait for those that are put in meanwhile, and wake nobody."""
+        """True while a caller has promised to call ``keep_promise`` in this round of the loop or the next one. Until then payloads wait for
+        further payloads, and wake no task."""
         self.numbers = Numbers()
         self.size_max: int | None = None
         """The most bytes of one message of an application; None: any size. A larger one would never leave (stack/sizes.py)."""

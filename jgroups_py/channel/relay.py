@@ -64,7 +64,7 @@ class RelayControl:
         return self._protocol.config.first_primary == ALL
 
     def listen(self, listener: PostListener | None) -> None:
-        """Set the functions that are told of links to other sites and get the posts of their relays. Blocks on top call it
+        """Set the functions that get news of links to other sites, and posts of their relays. Blocks on top call it
         before the channel joins."""
         self._protocol.posts.listener = listener
 

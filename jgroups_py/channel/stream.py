@@ -25,7 +25,7 @@ PACK_ITEMS = 500
 
 
 class ItemStream:
-    """A queue for one reader. After ``end`` the items that were there before are still handed out.
+    """A queue for one reader. After ``end`` earlier items are still delivered.
 
     ``uncredited_max`` bytes may wait without flow-control credits.
     """

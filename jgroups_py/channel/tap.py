@@ -1,4 +1,4 @@
-"""Tap: the interface of a block on top of a channel, such as RPC. It sees everything first and is the only reader.
+"""Tap: the interface of a block on top of a channel, such as RPC. It gets all items first and is the only reader.
 
 A tap is called in the stack's order while the stack hands batches and events up. So it must not wait and must not
 run a user's code before that step has ended (``Machine.soon``). An item that it does not take goes into the stream, which only the tap may read.
@@ -24,7 +24,7 @@ class Tap(Interface):
         """Look at a view. It goes into the stream in any case."""
 
     def excluded(self, gone: tuple[Address, ...]) -> None:
-        """Note that the members ``gone`` went on without this one. They may never answer."""
+        """Note that the members ``gone`` went on without this member. They may never answer."""
 
     def state_replaced(self, unread: list[Batch]) -> None:
         """Note that a fetched state contains the ``unread`` multicasts and all that the tap itself holds."""

@@ -40,7 +40,7 @@ class ChannelLimits:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state that another member provided, as an item of the stream. It contains everything before it."""
+    """The state that another member provided, as an item of the stream. It contains the effect of all earlier messages."""
 
     provider: Address
     payload: bytes

@@ -1,5 +1,5 @@
-"""Files that hold secrets: read whole, and only if nobody but their owner can read them (or a group, if root has
-mounted the secret)."""
+"""Files that hold secrets: read whole, and only if their owner alone can read them (or a group, if root has mounted the
+secret)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def read_private(path: str, most: int, but: Stamp | None = None) -> PrivateFile 
     """Read a file of at most ``most`` bytes. Return None if its stamp still equals ``but``.
 
     Raises:
-        ConfigError: the file is missing, no plain file, too large, or readable for others than its owner. The error
-        shows nothing of its contents.
+        ConfigError: the file is missing, no plain file, too large, or readable for others than its owner. The error does not show its
+        contents.
     """
     try:
         handle = os.open(path, _OPEN)

@@ -105,7 +105,7 @@ class Driver:
     # --- calls of the owner
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run until ``stop`` or until it is cancelled. Then close everything that it opened."""
+        """Run until ``stop`` or until it is cancelled. Then close all sockets that it opened."""
         self.clock = trio.lowlevel.current_clock().current_time  # saves two calls each time
         self.machine.now = self.clock()
         try:

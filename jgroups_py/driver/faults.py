@@ -24,7 +24,7 @@ class Faults(Interface):
         """Return the delay of bytes of a connection, or None if none pass now; then ask again later."""
 
     def sends(self, dest: Endpoint) -> bool:
-        """Return whether anything may leave for ``dest``. If not, datagrams are lost, and bytes and connections
+        """Return whether packets to ``dest`` may be sent. If not, datagrams are lost, and bytes and connections
         wait."""
 
     @property

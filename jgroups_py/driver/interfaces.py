@@ -1,4 +1,4 @@
-"""``bind_addr`` of a stack file becomes a numeric address, before anything is started.
+"""``bind_addr`` of a stack file becomes a numeric address, before the member starts.
 
 It may be a numeric address, a host name, or a word; or several of them, separated by
 commas: the first one that this machine has is taken.
@@ -183,7 +183,7 @@ def with_numeric_hosts(
     loopback = "127.0.0.1"
     for protocol in stack.protocols:
         protocols.append(_numeric(protocol, known, loopback))
-        if ":" in (protocols[0].get("bind_addr") or ""):  # the transport's
+        if ":" in (protocols[0].get("bind_addr") or ""):  # the transport's address
             loopback = "::1"
     return replace(stack, protocols=tuple(protocols))
 

@@ -58,7 +58,7 @@ def open_udp(bind: Bind, default_buffer: int) -> socket.socket:
 
 
 def open_group(join: JoinGroup, default_buffer: int) -> socket.socket:
-    """Return a UDP socket that hears ``group`` on ``interface``."""
+    """Return a UDP socket that receives multicasts to ``group`` on ``interface``."""
     group, port = join.group
     family = family_of(group)
     if not ipaddress.ip_address(group).is_multicast:

@@ -17,7 +17,7 @@ from jgroups_py.stack.ports import Endpoint
 log = logging.getLogger("jgroups_py.driver")
 
 _SO_ATTACH_FILTER = 26
-_LOAD_HALF, _LOAD_WORD = 0x28, 0x20  # at an absolute offset
+_LOAD_HALF, _LOAD_WORD = 0x28, 0x20  # they load a value at an absolute offset
 _JUMP_EQUAL, _RETURN = 0x15, 0x06
 _UDP_SOURCE_PORT = 0  # a UDP socket's filter sees the datagram from its UDP header on
 _IP_SOURCE = 0xFFF00000 + 12  # SKF_NET_OFF: from the IP header on

@@ -25,7 +25,7 @@ from jgroups_py.stack.ports import Bind, Endpoint, JoinGroup
 PORTS_MAX: Final = 1000
 """The most ports of one range that are tried."""
 _TIME_ERROR: Final = 5  # adjtimex: the clock is not synchronised
-_TIMEX_BYTES: Final = 512  # more than struct timex has on any system
+_TIMEX_BYTES: Final = 512  # struct timex is smaller on every system
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ async def clock(sleeps: int, pause: float) -> ClockProbe:
 
 
 def _synchronised() -> bool | None:
-    """Ask the kernel, without changing anything. Linux only."""
+    """Ask the kernel, without a change of settings. Linux only."""
     if not sys.platform.startswith("linux"):
         return None
     try:

@@ -490,7 +490,7 @@ class SocketDriver(Driver):
 
 
 class SocketTransport:
-    """The transport of ``open_channel`` unless another one is given. ``resolver`` looks up the names in
+    """The transport of ``open_channel`` unless the caller gives another. ``resolver`` looks up the names in
     ``initial_hosts``, in a thread; default: the system's. ``directory`` answers requests of FILE_PING and its like, in
     a thread; default: the folder, server or database that their attributes name."""
 

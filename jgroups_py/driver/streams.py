@@ -392,7 +392,7 @@ class TcpConnection:
     # --- closing
 
     def close(self, abort: bool) -> None:
-        """Close the connection for the protocol, which hears no more of it."""
+        """Close the connection for the protocol, which gets no further input from it."""
         if self._gone:
             return
         self._closing = True

@@ -20,7 +20,7 @@ def reraise(group: BaseExceptionGroup[Any]) -> NoReturn:
     try:
         raise error
     finally:
-        error.__context__ = context  # not the group that contained it
+        error.__context__ = context  # not the exception group that contained it
 
 
 def leaves(error: BaseException) -> list[BaseException]:

@@ -13,7 +13,7 @@ ORPHANED: Final = 1
 
 
 def end_with_parent() -> None:
-    """Watch the process that started this one with ``multiprocessing``, in a daemon thread. When it has ended, this one ends at once.
+    """Watch the parent process, which started this process with ``multiprocessing``, in a daemon thread. When the parent has ended, this process ends at once.
 
     A parent that is killed cannot end its workers. They would wait for further work for ever, because each of them keeps
     the pipe of all open. In a process without such a parent nothing happens.

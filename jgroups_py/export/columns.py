@@ -30,7 +30,7 @@ CHANGES: Final[Schema] = (
     ("key", "text"),
     ("stamp", "text"),  # of two changes of a key the later one has the higher stamp
     ("removed", "flag"),
-    ("data", "data"),  # empty when removed
+    ("data", "data"),  # empty if the node was removed
 )
 """The columns of a change log."""
 WRITES: Final[Schema] = (("key", "text"), ("removed", "flag"), ("data", "data"))

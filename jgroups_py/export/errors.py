@@ -38,7 +38,7 @@ class NotAllowed(ExportError):
 
 
 class UnknownMap(ExportError):
-    """The port exports nothing of that name or kind."""
+    """The port exports no object of that name or kind."""
 
     code = "unknown-map"
 

@@ -115,7 +115,7 @@ class OwnersFollowed:
             known.setdefault(origin, 0)
         for origin in start.ended:
             if origin not in ends and not self._is_member(origin):
-                del known[origin]  # forgotten by all
+                del known[origin]  # all members have forgotten it
         return self._all(known)
 
     def _reached(self, origin: str, start: int, stop: int, most: int | None) -> tuple[int, int]:

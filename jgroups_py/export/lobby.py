@@ -1,7 +1,7 @@
 """Lobby: the clients that have not proved yet that they know the token.
 
 Anybody may connect, so they have few places, in all and for each host. A client keeps its place for a
-moment, which is enough to prove itself. After that it is disconnected when another one wants the place. Few may wait
+moment, which is enough to prove itself. After that it is disconnected when another client needs the place. Few may wait
 for a place. The newest of them is let in first. So silent connections keep nobody out for long, and a hundred honest
 clients that come at once pass one after the other.
 

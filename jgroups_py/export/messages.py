@@ -251,7 +251,7 @@ class RowsStaged(msgspec.Struct, frozen=True, tag="staged"):
 
 
 class JobProgress(msgspec.Struct, frozen=True, tag="progress"):
-    """A commit goes on."""
+    """A commit continues."""
 
     rows: int
     of: int

@@ -171,14 +171,14 @@ class OwnerLogs:
 
     def begins(self, owner: Address, seq: int, wrote: int) -> None:
         log = self._of.get(owner)
-        if log is None or log.have < wrote:  # the entries between are not here
+        if log is None or log.have < wrote:  # this member lacks the entries between
             self._new(owner, wrote, seq)
         else:
             log.have = max(log.have, seq)
 
     def logged(self, owner: Address, seq: int, changes: Changes) -> None:
         log = self._of.get(owner)
-        if log is None:  # forgotten, as one of too many
+        if log is None:  # forgotten, because there were too many
             log = self._new(owner, seq - 1, seq)
         log.have = seq
         if not changes:
@@ -197,7 +197,7 @@ class OwnerLogs:
     def ended(self, owner: Address, seq: int) -> None:
         log = self._of.get(owner)
         if log is None:
-            log = self._new(owner, seq, seq)  # only its end is kept here
+            log = self._new(owner, seq, seq)  # this member keeps only its end
         log.end = seq
 
     def _new(self, owner: Address, floor: int, have: int) -> OwnerLog:
@@ -232,7 +232,7 @@ class OwnerLogs:
         return {log.origin: LogPlace(log.floor, log.have, log.end) for log in self._of.values()}
 
     def log_of(self, origin: str) -> OwnerLog:
-        """Return the log of an owner. Raise Trimmed if nothing of it is kept here."""
+        """Return the log of an owner. Raise Trimmed if this member keeps no part of it."""
         self._of[self._me].have = self._holding().seq
         for log in self._of.values():
             if log.origin == origin:

@@ -114,7 +114,7 @@ def _at_all(members: Sequence[Address], token: Access, map: str, connections: Ex
         except NoMember as problem:
             unreachable.append(problem)
             continue
-        clients.setdefault(part.member, (client, part))  # of a member with two ports one is enough
+        clients.setdefault(part.member, (client, part))  # one port of a member is enough
     if not clients:
         raise NoMember(f"no member can be reached: {_said(unreachable)}")
     found = [*clients.values()]

@@ -199,7 +199,7 @@ class ExportPort:
             with trio.move_on_after(self.limits.hello_timeout):
                 await client.complain(_problem(error))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
-            pass  # the client is gone, or takes nothing
+            pass  # the client is gone, or reads nothing
 
     def _still(self, token: ExportToken, host: str) -> ExportToken:
         """Return the rights that a client's token gives now. Raise WrongToken if it was taken out."""
@@ -366,7 +366,7 @@ class ExportPort:
         await client.send(Rows(0, (), True))
 
     async def _seen(self, source: Source, offset: Offset) -> None:
-        """Return when this member has seen everything up to the offset.
+        """Return when this member has seen all changes up to the offset.
 
         Raises:
             Behind: it does not come in time.
@@ -403,7 +403,7 @@ class ExportPort:
             await client.send(Rows(stop - start, sizes, False), body)
 
     async def _commit(self, client: PortClient, said: Commit) -> None:
-        """Run a commit. It goes on when the client is lost; a client that asks again gets its result."""
+        """Run a commit. It continues when the client is lost; a client that asks again gets its result."""
         staging = self._staging_of(said.map)
         job, mine = staging.begin(said, trio.current_time())
         if mine:
@@ -414,7 +414,7 @@ class ExportPort:
             with trio.move_on_after(TELL_EVERY) as told:
                 await changed.wait()
             if not told.cancelled_caught:
-                await trio.sleep(0.01)  # saves a message for each batch
+                await trio.sleep(0.01)  # this saves a message for each batch
         if job.problem is not None:
             await client.send(_problem(job.problem))
         else:

@@ -1,6 +1,6 @@
 """Tokens of an export port, and what each of them allows: which caches, and whether they may be written.
 
-A file has one token, which allows everything, or lines such as
+A file has one token, which has all rights, or lines such as
 
     # of Spark's readers
     token=Qw5...  name=spark  rights=read  caches=users,orders

@@ -37,7 +37,7 @@ class _Turn(WaitingChange):
         super().__init__(change)
         self.number = number
         self.follower: _Turn | None = None
-        """The turn that this one made possible."""
+        """The turn that this change made possible."""
 
 
 class BackupWork(Work):
@@ -118,7 +118,7 @@ class BackupSide:
         self._moving = 0
         """Running operations that do not wait for a turn."""
         self._still: trio.Event | None = None
-        """Set when no operation moves. None: nobody waits for it."""
+        """Set when no operation moves. None: no caller waits for it."""
         self._alone = last + 1
         """The operation whose turn it is, in the reference mode."""
         self._next = trio.Event()

@@ -32,7 +32,7 @@ class Changed:
         self._newest_forgotten = 0
         """The newest operation with a forgotten removal."""
         self._under_way: dict[int, int] = {}
-        """The newest operation sent before a running one began, by running operation; the oldest first."""
+        """For each running operation, the newest operation that was sent before it began; the oldest operation first."""
         self._begun = 0
 
     def begins(self, last: int) -> int:

@@ -209,6 +209,6 @@ class Confirming(Generic[B]):
             case "all":
                 return there
             case "quorum":
-                return (there + 1) // 2  # with the live node more than half
+                return (there + 1) // 2  # more than half of the nodes, with the live node
             case "first":
                 return min(1, there)

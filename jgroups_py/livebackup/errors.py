@@ -53,4 +53,4 @@ class NotReadable(LiveBackupError):
 
 
 class WorkerLost(LiveBackupError):
-    """A process that owned objects is gone. The node ends, as after a crash, and another node goes on."""
+    """A process that owned objects is gone. The node ends, as after a crash, and another node continues."""

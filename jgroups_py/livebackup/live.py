@@ -53,7 +53,7 @@ PART_REMOVED = 1_000
 
 
 class _Answer:
-    """The answer that one caller waits for. It wakes the caller's task, without an event between them."""
+    """The answer for a waiting caller. It wakes the caller's task, without an event between them."""
 
     __slots__ = ("_is_given", "begun", "_task", "is_confirmed", "outcome")
 

@@ -117,7 +117,7 @@ class Object:
 class OwnedObject(Object):
     """An object in a process of its node. ``state`` is a blank object; only its class counts.
 
-    A running call goes on to its end even if its operation is cancelled.
+    A running call runs to its end even if its operation is cancelled.
     """
 
     __slots__ = ("_workers",)

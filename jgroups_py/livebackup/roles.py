@@ -1,6 +1,6 @@
 """Roles: all members elect the same live node from the reports of a view. Without I/O.
 
-A live node that is in the view goes on. A member that knows no live node reports its standing. When all members of the
+A live node that is in the view stays live. A member that knows no live node reports its standing. When all members of the
 view
 have done so, all have the same reports, and one of them begins a new term:
 
@@ -73,7 +73,7 @@ class Election(Generic[M]):
             stand = self._stands[member]
             return stand.term, stand.was_live, stand.confirmed
 
-        best = max(complete, key=merit)  # the first one of equals
+        best = max(complete, key=merit)  # the first of equal ones
         backups = tuple(
             member
             for member in complete

@@ -128,7 +128,7 @@ class Givings(Generic[A]):
         return self._newest[by]
 
     def ended(self, to: A, asked: SnapshotAsk) -> bool:
-        """End a snapshot, sent or given up. True: begin another one."""
+        """End a snapshot, sent or given up. True: begin another snapshot."""
         if self._newest[to] != asked:
             return True
         del self._newest[to]

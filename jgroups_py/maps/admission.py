@@ -1,4 +1,4 @@
-"""MapAdmission: decides which changes of its peers a replica takes. An unchecked peer (no TLS) may send anything.
+"""MapAdmission: decides which changes of its peers a replica takes. An unchecked peer (no TLS) may send any message.
 
 an identifier      above those that are configured: nothing of that host is taken
 an origin          beyond ``origins_max``: nothing of it is taken. Each life of a file is an origin, and stays in memory

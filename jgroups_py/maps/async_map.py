@@ -33,7 +33,7 @@ class AsyncMap(LocalMap[K, V], Generic[K, V]):
         """Return the object that replicates the map. None: this process does not replicate."""
 
     async def put_if_absent(self, key: K, value: V, *, ttl: float | None = None) -> V | None:
-        """Put a value unless the key has one. Return the existing value. None: this one was put."""
+        """Put a value unless the key has one. Return the existing value. None: this value was put."""
         raw = self._raw(key)
         async with self._locked(raw):
             return self._put_if_absent(raw, value, ttl)
@@ -79,7 +79,7 @@ class AsyncMap(LocalMap[K, V], Generic[K, V]):
             await self._sleep(LISTEN_INTERVAL)
 
     async def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
-        """Wait until ``hosts`` other hosts have everything that this host has written before this call.
+        """Wait until ``hosts`` other hosts have all changes that this host has written before this call.
 
         Raises:
             WaitTimeout: ``timeout`` seconds were not enough. The text has the missing changes of each host. Nothing is

@@ -9,7 +9,7 @@
     record     length u32, CRC-32 u32, little-endian, and msgpack. An incomplete last record is skipped: its writer
                was killed
 
-Limits:  ``files_max`` files; the oldest is deleted. A disk that is full or broken is counted and logged, and replication goes on.
+Limits:  ``files_max`` files; the oldest is deleted. A failure of the disk is counted and logged, and replication continues.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class AuditLog:
                 LOG.error("the audit files in %s miss events: %s%s", self.folder, error, left_out)
 
     def _cut(self) -> None:
-        """Remove a partial record, so that the file goes on when there is room. Another file for each failure would delete all former ones."""
+        """Remove a partial record, so that the file can continue when there is room. Another file for each failure would delete all former ones."""
         if self._handle is None:
             return
         try:

@@ -78,7 +78,7 @@ class MapDepartures:
                 yield Sent(peer.node, own, entries)
 
     def for_one(self, peer: PeerLink) -> Iterator[Out]:
-        """Send a peer what it lacks of own changes, and the changes of others that it has asked for."""
+        """Send a peer the own changes that it lacks, and the changes of others that it has requested."""
         mine = self._table.vector()
         for origin in [self._settings.origin, *peer.wants]:
             to = mine.get(origin, 0)

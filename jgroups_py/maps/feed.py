@@ -108,7 +108,7 @@ class Feed:
         try:
             return self._change(key, entry)
         except MapError as error:
-            # The listener goes on. Otherwise one bad value would end all listeners of all hosts.
+            # The listener continues. Otherwise one bad value would end all listeners of all hosts.
             return Skipped(f"a change of host {entry.stamp.node}: {error} (key {key[:40]!r})")
 
     def _change(self, key: bytes, entry: Any) -> MapChange:

@@ -24,24 +24,24 @@ class Place(msgspec.Struct, frozen=True):
     """A place in the changes of all hosts."""
 
     origins: dict[str, int] = {}
-    """By origin, the number of the last change before this place. Empty: the place before everything."""
+    """By origin, the number of the last change before this place. Empty: the place before the first change."""
     forgotten: dict[str, int] = {}
     """By origin, the number of the last removal that had been forgotten when the place was made."""
 
 
 def place_now(file: SharedFile) -> Place:
-    """Return the place after everything that is merged."""
+    """Return the place after all merged changes."""
     forgotten = _texts(file.forgotten)  # read first, so that no removal is after the place
     return Place(_texts(file.vector()), forgotten)
 
 
 def beginning(file: SharedFile) -> Place:
-    """Return the place before everything: changes from there give the whole map."""
+    """Return the place before the first change: changes from there give the whole map."""
     return Place({}, _texts(file.forgotten))
 
 
 def missed(file: SharedFile, start: Place) -> str:
-    """Return why a reader that goes on at ``start`` would miss changes. Empty: it would not."""
+    """Return why a reader that continues at ``start`` would miss changes. Empty: it would not."""
     if not start.origins:
         return ""
     vector = file.vector()
@@ -54,7 +54,7 @@ def missed(file: SharedFile, start: Place) -> str:
 
 
 def after(file: SharedFile, start: Place, most: int | None = None) -> Place:
-    """Return the place after everything merged. With ``most`` it is at most that many changes after ``start``."""
+    """Return the place after all merged changes. With ``most`` it is at most that many changes after ``start``."""
     end = place_now(file)
     if most is None:
         return end

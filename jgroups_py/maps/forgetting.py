@@ -85,7 +85,7 @@ class MapForgetting:
         if forgotten:
             try:
                 if aged:
-                    self._surveys.note_lacking()  # before the tombstones are gone
+                    self._surveys.note_lacking()  # this happens before the tombstones are gone
                 self._table.forget(forgotten)
             except MapFull:  # some may be forgotten; the next round finds the others
                 counters["forget_full"] += 1

@@ -66,7 +66,7 @@ class Away(msgspec.Struct, frozen=True, tag="a", array_like=True):
 
 
 class Inquiry(msgspec.Struct, frozen=True, tag="q", array_like=True):
-    """The sender is no host: it compares this map with another one."""
+    """The sender is no host: it compares this map with another map."""
 
     map: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 

@@ -1,4 +1,4 @@
-"""Checks of options before anything is opened. MapTypeError: a wrong type; MapError: a wrong value. The text names the
+"""Checks of options before any file or port is opened. MapTypeError: a wrong type; MapError: a wrong value. The text names the
 option and accepted values."""
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def objection_to(
 
 
 def takes_turns(hello: Hello) -> str:
-    """Return why a host is not linked that displaces another one again and again."""
+    """Return the reason for which a host gets no link, if it displaces another host again and again."""
     return (
         f"identifier {hello.node} seems to be given twice: {shown_host(hello)} connects again and again while it is connected, as two hosts do that "
         "have copies of one folder. The one that is connected stays. Remove one of the folders while nothing has it open; what was written there "

@@ -167,7 +167,7 @@ class Merger:
         for slot, end in ends.items():
             control.set_merged(slot, end)
         if merging.evicted >= EVICTED_AT_ONCE:
-            self._limits, self._bury_at = MapLimits(), 0.0  # more entries must leave
+            self._limits, self._bury_at = MapLimits(), 0.0  # more entries must be evicted
         control.worked()
         control.next_generation()
         self._sync()

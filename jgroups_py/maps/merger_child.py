@@ -45,7 +45,7 @@ class MergerChild:
         return None if child is None else child.pid
 
     def run(self, each_time: Callable[[], None]) -> None:
-        """Run until ``closing``. Then the child has merged everything and has ended. ``each_time`` is called each
+        """Run until ``closing``. Then the child has merged all records and has ended. ``each_time`` is called each
         LOOK_INTERVAL."""
         while not self._closing.is_set():
             each_time()

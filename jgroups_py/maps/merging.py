@@ -254,7 +254,7 @@ class Merging:
                     self._uses.drop(key)
                 else:
                     self._uses.set(key, entry.stamp.time)
-        with txn.cursor(db=changes) as cursor:  # after all evictions
+        with txn.cursor(db=changes) as cursor:  # this runs after all evictions
             cursor.putmulti(index)
         self._now.clear()
         self._was.clear()
@@ -306,7 +306,7 @@ class Merging:
         return found
 
     def _removed(self, entry: MapEntry) -> MapEntry:
-        """Return a removal by this host, newer than everything in the file."""
+        """Return a removal by this host, newer than all changes in the file."""
         self._number += 1
         self._time = (max(self._time >> 8, entry.stamp.time >> 8) + 1) << 8 | EVICTION_SLOT
         stamp = MapStamp(self._time, self._origin >> NODE_SHIFT)

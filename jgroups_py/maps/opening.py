@@ -55,8 +55,8 @@ class Replication:
     """The most files of hosts whose changes are taken: hosts, and for each host its former files. The same at all
     hosts."""
     watch: Callable[[MapEvent], None] | None = None
-    """Called in the trio loop with ``Told``, ``Arrived`` and ``Sent``. It must not wait. Its exceptions are logged
-    (counter ``watch_failures``), and replication goes on."""
+    """Called in the trio loop with ``Told``, ``Arrived`` and ``Sent``. It must not wait. Its exceptions are logged (counter
+    ``watch_failures``), and replication continues."""
 
 
 class MapOptions(TypedDict, total=False):

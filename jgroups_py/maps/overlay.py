@@ -58,8 +58,8 @@ class Overlay:
         self._merged_to = [0] * SLOTS
         self._behind = False
         self.mark = b""
-        """While ``Control.mark`` equals it, there is no change since the last look. Empty: the next look reads
-        everything."""
+        """While ``Control.mark`` equals it, there is no change since the last look. Empty: the next look reads all
+        records."""
         self._generation = -1
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class Overlay:
         self._generation, self.mark = -1, b""
 
     def rest(self) -> None:
-        """End the snapshot. The next look takes another one."""
+        """End the snapshot. The next look takes another snapshot."""
         self._store.suspend()
         self.begin_anew()
 

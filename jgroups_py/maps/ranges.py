@@ -11,7 +11,7 @@ _FLOCK: Final = Struct("hhqqi4x")
 
 
 def set_range(handle: int, kind: int, place: int) -> bool:
-    """Lock (``F_WRLCK``, ``F_RDLCK``) or free (``F_UNLCK``) one byte. False: somebody else has the lock."""
+    """Lock (``F_WRLCK``, ``F_RDLCK``) or free (``F_UNLCK``) one byte. False: another process has the lock."""
     try:
         fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _request(kind, place))
     except (BlockingIOError, PermissionError):
@@ -20,7 +20,7 @@ def set_range(handle: int, kind: int, place: int) -> bool:
 
 
 def is_locked(handle: int, place: int) -> bool:
-    """Has somebody else a lock on this byte?"""
+    """Return whether another process has a lock on this byte."""
     found = fcntl.fcntl(handle, fcntl.F_OFD_GETLK, _request(fcntl.F_WRLCK, place))
     return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
 

@@ -297,7 +297,7 @@ class Replica:
                 f"{shown_host(peer.hello)} has {vector[own]} changes of this host, which has made {mine.get(own, 0)}: "
                 "an older copy of its file was put back, and what it writes now is ignored elsewhere. Remove its folder while nothing has it open: it gets all from others",
             )
-        if vector.get(own, 0) < peer.has.get(own, 0):  # the peer has begun anew
+        if vector.get(own, 0) < peer.has.get(own, 0):  # the peer has lost its file
             peer.begins_anew(own, vector.get(own, 0))
         peer.reports(vector, self._admission.known)
         if lacks:
@@ -400,7 +400,7 @@ class Replica:
         for _, entry in entries:
             self._watch_clock(node, entry.stamp.time)
         changed = self._into_table(peer, entries, {origin: to})
-        self._received[origin] = to  # after the call: the table may have no room
+        self._received[origin] = to  # this is after the call, because the table may have no room
         for change in changed or ():
             if change.diverged:
                 self.counters["diverged"] += 1

@@ -30,8 +30,8 @@ FULL_SHARE: Final = 0.9
 
 
 class Room:
-    """``alone``: a block that keeps the files open. ``problem``: why this process cannot merge; None: it can, or
-    another one does. ``timeout``: seconds."""
+    """``alone``: a block that keeps the files open. ``problem``: why this process cannot merge; None: it can, or another process
+    does. ``timeout``: seconds."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ def join(rule: ConflictRule, mine: MapEntry | None, theirs: MapEntry) -> tuple[M
     if isinstance(rule, LastWriter):
         if theirs.stamp == mine.stamp:
             if 0 < theirs.expires == mine.expires and theirs.removed != mine.removed:
-                return (mine if mine.removed else theirs), False  # one side has buried it already
+                return (mine if mine.removed else theirs), False  # one side has already removed it
             one, other = _shown(mine), _shown(theirs)
             if one == other:
                 return (mine if _covers(mine.dots, theirs.dots) else _with(mine, theirs)), False

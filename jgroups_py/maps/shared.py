@@ -191,7 +191,7 @@ class SharedFile:
         self._merger.run(self._end_snapshot)
 
     def _end_snapshot(self) -> None:
-        """End the snapshot each SNAPSHOT_MAX. A thread that reads just now takes another one at its next call."""
+        """End the snapshot each SNAPSHOT_MAX. A thread that reads just now takes another snapshot at its next call."""
         now = time.monotonic()
         if now < self._snapshot_due or not self._lock.acquire(blocking=False):
             return
@@ -211,7 +211,7 @@ class SharedFile:
             if self.closing.is_set():
                 return
             self.closing.set()
-            self._overlay.begin_anew()  # readers look, and find it closed
+            self._overlay.begin_anew()  # readers check it, and find the map closed
         self._thread.join(END_TIMEOUT + 5)  # a child that does not end is killed before
         with self._lock:
             self._abandon()
@@ -286,7 +286,7 @@ class SharedFile:
         """Report a read of a key without waiting. A half full inbox gets no reports."""
         assert self._readings is not None
         if self._readings.is_due(key, time.monotonic()) and not self._inbox.is_half_full():
-            with suppress(MapFull):  # the disk is full, and reading goes on
+            with suppress(MapFull):  # the disk is full, and reading continues
                 self._append(USE, TIME.pack(self.clock.wall_time()) + key)
 
     def entry(self, key: bytes) -> MapEntry | None:
@@ -449,7 +449,7 @@ class SharedFile:
             return Contents(dict(vector), dict(sums), lacking)
 
     def _contents_now(self) -> Contents:
-        generation = self.control.generation()  # first: later merges are read next time
+        generation = self.control.generation()  # this is first: later merges are read next time
         if self._contents[0] != generation:
             self._contents = generation, self.store.contents()
         return self._contents[1]
@@ -520,7 +520,7 @@ class SharedFile:
     # --- one process of the host replicates
 
     def take_replication(self) -> bool:
-        """Become the replicating process, until ``end_replication`` or death. False: another one is. MapError: a map
+        """Become the replicating process, until ``end_replication`` or death. False: another process is. MapError: a map
         that forgets cannot replicate."""
         if self.closing.is_set():
             raise MapClosed(f"the map {self.folder} {self._why_closed}")

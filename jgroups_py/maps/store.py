@@ -133,7 +133,7 @@ class MapStore:
             raise MapFileError(f"{folder} is no map that can be opened: {error}") from None
         except OSError as error:
             raise MapFileError(f"{folder} cannot be opened: {error}") from None
-        except ValueError as error:  # a path that no system has
+        except ValueError as error:  # no system has this path
             raise MapFileError(f"{str(folder)!r} cannot be opened: {error}") from None
 
     def _open_env(self, size: int, check: Callable[[], None]) -> None:
@@ -257,7 +257,7 @@ class MapStore:
         self._write_lock.close()
 
     def sync(self) -> None:
-        """Write everything to the disk."""
+        """Write all changes to the disk."""
         if self._writable:
             self._env.sync(True)
 
@@ -432,8 +432,8 @@ class MapStore:
 
 
 def _remove_half_made(folder: Path) -> None:
-    """Remove a data file without both its first pages: the disk was full when it was made, and LMDB never takes it. Without a
-    control file there is nothing else of the map."""
+    """Remove a data file without both its first pages: the disk was full when it was made, and LMDB never takes it. Without a control file the map
+    has no other files."""
     file = folder / "data.mdb"
     if file.exists() and file.stat().st_size < 2 * PAGESIZE and not (folder / "control").exists():
         file.unlink()

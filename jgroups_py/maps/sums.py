@@ -46,7 +46,7 @@ def count(sums: Sums, entry: MapEntry) -> None:
     if mixed := mixed ^ sums.get(era, 0):
         sums[era] = mixed
     else:
-        sums.pop(era, None)  # nothing of this era is left
+        sums.pop(era, None)  # no sum of this era is left
 
 
 def counted(entries: Iterable[MapEntry]) -> Sums:

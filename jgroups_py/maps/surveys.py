@@ -103,7 +103,7 @@ class MapSurveys:
             self._table.note_lacking()
 
     def compare(self, link: int, have: Have, now: float) -> MapDifference | None:
-        """Compare a peer's map with this one, if both have the same changes. None: as far as is known now, the maps do
+        """Compare a peer's map with this host's map, if both have the same changes. None: as far as is known now, the maps do
         not differ."""
         peer = self._peers[link]
         if have.sum is None or peer.goal is not None or now < peer.again:

@@ -81,8 +81,8 @@ def placed(
 
     A change may get its stamp before another host's removal is known here, and be stored after that tombstone is
     forgotten: its process was stopped in between, or the host uses the wall clock alone. Hosts with the tombstone would
-    refuse the change, the others would keep it. So a change that finds nothing under its key is raised above everything
-    forgotten. The next late change of the key is raised, too, else it would lose to the first one.
+    refuse the change, the others would keep it. So a change without an entry under its key is raised above all forgotten
+    tombstones. The next late change of the key is raised, too, else it would lose to the first one.
     """
     if new.stamp.time > floor or not isinstance(rule, LastWriter):
         return new, floor

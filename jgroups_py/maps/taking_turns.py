@@ -1,8 +1,8 @@
 """TakingTurns: finds two hosts that have copies of one folder, and so one identifier and one file.
 
 Each of the two looks like the other one connecting again. A host that comes back after a crash does that once. Two
-hosts would displace each other again and again, because both dial. So the connected host stays, and the other one is
-refused and told why.
+hosts would displace each other again and again, because both dial. So the connected host stays, and the other host is refused
+with the reason.
 """
 
 from __future__ import annotations

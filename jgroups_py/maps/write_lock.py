@@ -17,7 +17,7 @@ from jgroups_py.maps.ranges import is_locked, set_range
 PAUSE: Final = 0.0005
 """Seconds between two tries."""
 YIELD: Final = 0.002
-"""Seconds that a merger waits before a transaction if somebody else wants to write."""
+"""Seconds that a merger waits before a transaction if another process wants to write."""
 _WRITER: Final = 0
 _WANTED: Final = 1
 """Locked for reading by those that wait."""

@@ -251,7 +251,7 @@ class GossipRouter(Protocol):
     def _read(self, client: _Client, data: bytes) -> None:
         try:
             for frame in client.reader.feed(data):
-                if frame is not None:  # else: the member is about to close
+                if frame is not None:  # otherwise the member is about to close
                     self._take(client, decode_whole(read_gossip, frame))
                 if client.handle not in self._clients:
                     return
@@ -307,7 +307,7 @@ class GossipRouter(Protocol):
 
     def _unregister(self, client: _Client, group: str, address: Address) -> None:
         if client.registered.pop((group, address), 0) == 0:
-            return  # not its own
+            return  # the address is not the member's own
         self.unregistered += 1
         members = self._groups[group]
         del members[address]

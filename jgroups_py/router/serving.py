@@ -19,7 +19,7 @@ from jgroups_py.values.events import Event, Failed, TransportReady
 
 
 class RouterError(JGroupsError):
-    """The router could not start; nothing is left behind."""
+    """The router could not start; no socket or task stays open."""
 
 
 class _Owner:

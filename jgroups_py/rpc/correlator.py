@@ -25,7 +25,7 @@ from jgroups_py.rpc.limits import RpcCounters, RpcLimits
 from jgroups_py.values.address import Address
 
 GROUP_IDS: Final = 1 << 40
-"""Numbers of calls to several members start here. No member calls another one that often."""
+"""Numbers of calls to several members start here. No member calls another member that often."""
 
 
 class OutcomeKind(IntEnum):

@@ -50,7 +50,7 @@ class Items:
             self._stream.put(item)
 
     async def until_read(self) -> None:
-        """Return when the reader has taken everything and asks for more."""
+        """Return when the reader has taken all items and waits for the next one."""
         while len(self._stream) or not self._stream.is_waited_for:
             await self._reader_back.park()
 

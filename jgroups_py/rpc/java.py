@@ -219,5 +219,5 @@ def _class_of(arg: Any, typed: Typed) -> Typed:
     if isinstance(arg, Address):
         return _ADDRESS
     if 0 < typed.code < o.STRING:
-        return Typed(o.CLASS, typed.code - 1)  # of the primitive
+        return Typed(o.CLASS, typed.code - 1)  # the class of the primitive
     return Typed(o.CLASS, typed.code) if typed.code in (o.STRING, o.BYTES) else _OBJECT

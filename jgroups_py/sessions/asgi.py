@@ -35,7 +35,7 @@ class Elsewhere(Protocol):
 
 
 class AsgiSessions:
-    """An ASGI application around another one; ``route`` as for ``WsgiSessions``."""
+    """An ASGI application around another application; ``route`` as for ``WsgiSessions``."""
 
     def __init__(
         self,

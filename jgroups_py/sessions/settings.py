@@ -12,7 +12,7 @@ from jgroups_py.errors import ConfigError
 SESSION: Final = "jgroups_py.session"
 """The key of an application's session in ``environ`` (WSGI) or ``scope`` (ASGI)."""
 _TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # RFC 6265: the allowed names of a cookie
-_VALUE: Final = r"[\x20-\x3a\x3c-\x7e]*"  # of an attribute: no control character, no ";"
+_VALUE: Final = r"[\x20-\x3a\x3c-\x7e]*"  # no control character, no ";"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 
 
 class WsgiSessions:
-    """A WSGI application around another one, for any number of threads.
+    """A WSGI application around another application, for any number of threads.
 
     Args:
         route: this process' name, which load balancers read in the cookie.
@@ -164,7 +164,7 @@ class _AnswerBody:
         yield from self._answer.instead
 
     def close(self) -> None:
-        """End the answer. The server calls it whether the visitor has read everything or not."""
+        """End the answer. The server calls it whether or not the visitor has read the whole answer."""
         try:
             if hasattr(self._body, "close"):
                 self._body.close()

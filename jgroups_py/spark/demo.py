@@ -1,7 +1,7 @@
 """The demonstration of ``make demo-spark``: three members as processes, a load, a snapshot, a stream that follows live
 writes while one member is killed, a reconcile of two sites, and a picture of the lag.
 
-It checks everything: the snapshot with the changes of the stream is the state of the cluster in the end.
+It checks the result: the snapshot with the changes of the stream is the state of the cluster in the end.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class OriginRecord:
     """One origin's messages, and the members that had them."""
 
     def __init__(self, course: RunRecord, origin: Who, sent: Any, had: dict[Who, Had]) -> None:
-        """``sent``: times, index 0 is seqno 1; NaN: nobody knows."""
+        """``sent``: times, index 0 is seqno 1; NaN: unknown."""
         self.course = course
         self.origin = origin
         self.had = had
@@ -155,7 +155,7 @@ class OriginRecord:
         owed = lacks & (other.t < NEVER)
         if not owed.any():
             return owed
-        since = np.full(len(other.t), np.nan)  # compares false
+        since = np.full(len(other.t), np.nan)  # NaN compares false
         for epoch in np.unique(other.epoch[owed]).tolist():
             start = self.course.rules.owed_since(member, other.member, epoch)
             if start is not None:

@@ -69,8 +69,8 @@ def load(
 ) -> int:
     """Put the rows of a file or folder into a cache, and return their number.
 
-    Rows are staged first, so a job that fails has written nothing, unless it failed at the end during the write. If the
-    member that is used goes, the job runs again at another one. Rows that the other one has already are not written twice.
+    Rows are staged first, so a job that fails has written nothing, unless it failed at the end during the write. If the used member leaves, the
+    job runs again at another member. Rows that the other member already has are not written twice.
 
     Args:
         path: the path of each row's node, with columns in braces: "/users/{id}".
@@ -78,7 +78,7 @@ def load(
         replace: nodes then have only the row's columns. Without it other attributes stay.
     """
     form = checked_source(source, format, path)
-    options = options_of(cluster)  # before anything is read
+    options = options_of(cluster)  # this is before any row is read
     reader = spark.read.format(form)
     if form == "csv":
         reader = reader.option("header", "true").option("inferSchema", "true")
@@ -99,7 +99,7 @@ def checked_source(source: str, format: str | None, path: str) -> str:
     form = format or FORMATS.get(Path(source).suffix)
     if form is None or form not in FORMATS.values():
         raise ConfigError(f"{source}: say which format: parquet, csv or json")
-    local = not re.search(r"://|[*?\[{]", source)  # else Spark looks for it
+    local = not re.search(r"://|[*?\[{]", source)  # otherwise Spark looks for it
     if local and not Path(source).exists():
         raise ConfigError(f"{source}: no such file or folder")
     if not path.startswith("/"):
@@ -137,7 +137,7 @@ def snapshot(
 ) -> SnapshotOnDisk:
     """Write one moment of a cache to a new folder, with its place in the log (``OFFSET_FILE``), from which changes can be followed.
 
-    If the member that keeps the snapshot goes, it is taken again at another one. Of a cache with buddies each member's part
+    If the member that keeps the snapshot leaves, the snapshot is taken again at another member. Of a cache with buddies each member's part
     is of one moment, and each node is in it once."""
     options = options_of(cluster)
     if Path(target).exists():
@@ -183,7 +183,7 @@ def follow(
     until: Callable[[], bool] = lambda: False,
 ) -> int:
     """Append changes to a Parquet table, each once, also when it is stopped and started again. Return the number that
-    it appended in this run. If a member goes in the middle of a call, it goes on at another one.
+    it appended in this run. If a member leaves in the middle of a call, the call continues at another member.
 
     Args:
         checkpoint: the folder in which Spark keeps how far it is. The default is next to the table.
@@ -213,7 +213,7 @@ def follow(
             return counted.rows
         except Exception as error:
             if not is_lost_member(error) or counted.batches == before:
-                raise  # nothing was possible between the failures
+                raise  # no call succeeded between the failures
 
 
 class _Counted:

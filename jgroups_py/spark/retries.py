@@ -16,8 +16,8 @@ A = TypeVar("A")
 ATTEMPTS: Final = 3
 """The most times that a job is begun."""
 SETTLE_SECONDS: Final = 60.0
-"""The longest time that the next attempt waits until the others have noticed that a member is gone. By then everything
-that it had sent has arrived."""
+"""The longest time that the next attempt waits until the others have noticed that a member is gone. By then all its messages have
+arrived."""
 SETTLE_EVERY: Final = 0.25
 
 _log = logging.getLogger("jgroups_py.spark")

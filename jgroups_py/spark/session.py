@@ -85,13 +85,13 @@ def open_session(
 
     from jgroups_py.spark.source import register
 
-    if SparkContext._active_spark_context is not None:  # another thread's, too
+    if SparkContext._active_spark_context is not None:  # also a session of another thread
         active = SparkSession.builder.getOrCreate()
         register(active)
         yield active
         return
     check_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else "python3" of the PATH
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise it is "python3" of the PATH
     here = {}
     if master.startswith(("local", "spark://127.", "spark://localhost")):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark picks another interface
@@ -100,7 +100,7 @@ def open_session(
         "spark.driver.memory": memory,
         **here,
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",  # commands have their own
+        "spark.ui.showConsoleProgress": "false",  # commands have their own progress
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         **(config or {}),

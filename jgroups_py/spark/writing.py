@@ -72,7 +72,7 @@ class Writing:
         """Commit, in the driver's worker. Now the rows take effect."""
         staged = [message for message in messages if isinstance(message, StagedPart)]
         places = {(part.member, part.job) for part in staged} or {(self._member, self._job)}
-        ((member, job),) = places  # of one writer, whose tasks stage at one member
+        ((member, job),) = places  # the parts of one writer, whose tasks stage at one member
         parts = [(part.task, part.attempt) for part in staged]
         options = replace(self._options, members=(member,))
         with options.connect() as client:

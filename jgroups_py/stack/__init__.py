@@ -1,4 +1,4 @@
-"""A stack of protocols, sans-IO: one member's machine. It exports everything that a protocol of your own needs.
+"""A stack of protocols, sans-IO: one member's machine. It exports all names that a protocol of your own needs.
 
 May import: config, wire, values, errors.
 Imported by: protocols, driver, channel and everything above.

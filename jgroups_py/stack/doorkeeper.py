@@ -24,7 +24,7 @@ from jgroups_py.values.shown import shown
 from jgroups_py.values.turned_away import TurnedAway
 
 CAUSES_MAX: Final = 32
-"""The most causes that one doorkeeper tells apart. Further ones count as ``OTHER``."""
+"""The most causes that one doorkeeper distinguishes. Further ones count as ``OTHER``."""
 SOURCES_MAX: Final = 5
 """The most sources that a line or an event names."""
 SOURCE_LENGTH: Final = 100

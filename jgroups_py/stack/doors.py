@@ -60,7 +60,7 @@ from jgroups_py.stack.sides import StackSide
 
 
 class Door:
-    """Base of doors. It lets everything pass. See the module's docstring."""
+    """Base of doors. It passes on every item. See the module's docstring."""
 
     name = "door"
     """Its name in traces and on the security pages: ``SEAL``, ``TLS``."""

@@ -1,6 +1,6 @@
 """exposure: a stack's ports on the network, and the traffic that it encrypts. Each protocol reports its part.
 
-A protocol answers two questions from its settings alone, before anything is opened:
+A protocol answers two questions from its settings alone, before any socket is opened:
 
     port_uses(config, place)   the ports that it listens on, and those that it connects or sends to
     protects(config)           traffic that it encrypts wherever it travels, and how: {MESSAGES: "AES-GCM"}

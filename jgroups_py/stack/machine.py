@@ -1,4 +1,4 @@
-"""A machine: everything of one member that a driver runs, without any I/O of its own.
+"""A machine: all parts of one member that a driver runs, without any I/O of its own.
 
 To its driver a machine looks like one connection: things that happened come in with the time
 (``handle``), due timers fire (``advance``), things to do come out (``take_outgoing``), and one
@@ -210,7 +210,7 @@ class Machine:
         return None
 
     def take_outgoing(self) -> list[Out]:
-        """Return the things to do, each once. Bundles everything that was sent since the last call."""
+        """Return the things to do, each once. Bundles all messages that were sent since the last call."""
         if self._flushers:
             self.take_flushes()
         out, self._outgoing = self._outgoing, []

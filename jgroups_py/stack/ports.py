@@ -143,7 +143,7 @@ class BindFailed:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """``others`` is the number of sockets besides ``handle`` that can hear the group, or more. With 0 nobody else can."""
+    """``others`` is the number of sockets besides ``handle`` that can hear the group, or more. With 0 no other process can."""
 
     handle: Handle
     others: int
@@ -232,8 +232,8 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Consulted:
-    """The answer of a directory, or a ``problem`` without an answer. The handle is gone. ``final``: it cannot work
-    before somebody has solved the problem."""
+    """The answer of a directory, or a ``problem`` without an answer. The handle is gone. ``final``: it cannot work before a person
+    has solved the problem."""
 
     handle: Handle
     answer: Any

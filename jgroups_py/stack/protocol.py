@@ -59,8 +59,8 @@ class Protocol:
         start(), stop()                     the stack is being opened / closed
         check()                             assert what must hold after every step
 
-    A protocol with headers of its own has a ``protocol_id`` of 1024 or more. A nested ``Config`` has its attributes. Change
-    state before you pass anything on, because passing on may call back.
+    A protocol with headers of its own has a ``protocol_id`` of 1024 or more. A nested ``Config`` has its attributes. Change state before you pass on
+    a batch or an event, because that may call back.
     """
 
     protocol_id: ClassVar[int] = 0
@@ -215,7 +215,7 @@ class Protocol:
         return self.machine.timer(callback, name or callback.__name__, self)
 
     def patience(self, seconds: float) -> float:
-        """Lengthen a time-out that waits for somebody else, when this process is late itself."""
+        """Lengthen a time-out that waits for another member, when this process is late itself."""
         machine = self.machine
         return seconds + machine.lateness.patience(machine.now)
 

@@ -1,9 +1,8 @@
 """The needs of protocols of a stack, and whether a stack can work at all.
 
 A protocol names the services that it provides, and those that it needs below and above it, as class attributes
-(``provides``, ``needs_below``, ``needs_above``, ``wants_below``, ``wants_above`` of Protocol). A
-need that nobody meets makes a stack that cannot work: ``build_whole`` refuses it. A want that nobody
-meets is a warning. ``open_channel`` and ``jgroups-py validate`` ask here; ``config.build``, ``Stack``,
+(``provides``, ``needs_below``, ``needs_above``, ``wants_below``, ``wants_above`` of Protocol). A stack with an unmet need
+cannot work: ``build_whole`` refuses it. An unmet want is a warning. ``open_channel`` and ``jgroups-py validate`` ask here; ``config.build``, ``Stack``,
 ``FakeStack`` and the simulator take any protocols.
 
 A protocol of a user's own that takes the place of one of ours says so: ``provides = (VIEWS,)``.

@@ -78,7 +78,7 @@ class StackSide(Interface):
 
     @property
     def parent(self) -> StackSide | None:
-        """Return the stack whose protocol opened this one."""
+        """Return the stack whose protocol opened this stack."""
 
     @property
     def children(self) -> Sequence[StackSide]:

@@ -72,7 +72,7 @@ class RunStore:
         return first + len(self.runs[first].payloads) - 1
 
     def append(self, first: int, run: Batch) -> None:
-        """Add a run that begins above everything stored."""
+        """Add a run that begins above all stored messages."""
         self.firsts.append(first)
         self.runs[first] = run
         count = len(run.payloads)
@@ -200,7 +200,7 @@ class RunStore:
 
 
 class ReceiveWindow:
-    """The order of one sender's messages, each handed out once.
+    """The order of one sender's messages, each delivered once.
 
     In order is the caller's fast path::
 
@@ -210,7 +210,7 @@ class ReceiveWindow:
         else:
             for run in window.take(first, run): hand out
 
-    ``delivered``: everything up to here was handed out. ``known``: the highest seqno known to exist.
+    ``delivered``: all messages up to this number were delivered. ``known``: the highest seqno known to exist.
     ``pending``: runs that arrived beyond a gap. ``early``: those of them that were handed out already
     (out-of-band messages, and own messages that are not looped back). ``passed``: numbers of early messages that were
     forgotten meanwhile, and may come again.
@@ -225,7 +225,7 @@ class ReceiveWindow:
         self.early: dict[int, None] = {}
         self.passed: frozenset[int] = frozenset()
         self.closed = False
-        """Set by the owner: nothing more is handed out."""
+        """Set by the owner: no further message is delivered."""
 
     @property
     def received(self) -> int:
@@ -238,9 +238,9 @@ class ReceiveWindow:
         return self.delivered + self.pending.count < self.known
 
     def add(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
-        """Take a run in and return its new parts. ``next`` hands out messages in order.
+        """Take a run in and return its new parts. ``next`` returns messages in order.
 
-        The caller hands out new out-of-band messages at once, if they are ``fresh``. They are marked here.
+        The caller delivers new out-of-band messages at once, if they are ``fresh``. They are marked here.
         """
         if first <= self.delivered:
             if first + len(run.payloads) - 1 <= self.delivered:
@@ -257,7 +257,7 @@ class ReceiveWindow:
         return pieces
 
     def fresh(self, pieces: list[tuple[int, Batch]]) -> list[Batch]:
-        """Return the new out-of-band messages. Those that were handed out and then forgotten are not among them."""
+        """Return the new out-of-band messages. Delivered messages that were forgotten are not among them."""
         if not self.passed:
             return [piece for _, piece in pieces]
         found = []
@@ -271,13 +271,13 @@ class ReceiveWindow:
         return found
 
     def skip(self, first: int, run: Batch) -> None:
-        """Take in a run that is never handed out."""
+        """Take in a run that is never delivered."""
         for low, _ in self.pending.insert(first, run):
             self.early[low] = None
         self.known = max(self.known, first + len(run.payloads) - 1)
 
     def next(self, last: int | None = None) -> Batch | None:
-        """Return the next run in order, to be handed out. None: no run begins up to ``last``."""
+        """Return the next run in order, to be delivered. None: no run begins up to ``last``."""
         while not self.closed and (last is None or self.delivered < last):
             run = self.pending.pop_at(self.delivered + 1)
             if run is None:

@@ -78,7 +78,7 @@ class Invariant:
         return getattr(type(self), question) is not getattr(Invariant, question)
 
     def on_send(self, member: SimMember, payload: bytes, to: SimMember | None) -> None:
-        """``member`` is about to send ``payload`` to ``to`` (None: to everybody)."""
+        """``member`` is about to send ``payload`` to ``to`` (None: to all members)."""
 
     def on_message(self, member: SimMember, message: Message) -> None:
         """The application of ``member`` takes ``message``. It may send."""
@@ -202,7 +202,7 @@ class SimCluster:
 
     def play(self, schedule: Schedule | None = None, *, heal: bool = True) -> RunOutcome:
         """Play a schedule in an unused cluster: traffic and faults, then healing (unless ``heal`` is off). Default: no
-        faults at all. Violations are in ``RunOutcome.problems``; nothing is raised."""
+        faults at all. Violations are in ``RunOutcome.problems``; no exception is raised."""
         if self._scene is not None:
             raise ConfigError("a cluster is used once: make a new one")
         return play(
@@ -306,7 +306,7 @@ class SimCluster:
         return condition()
 
     def check(self) -> None:
-        """Raise ``PropertyViolated`` if anything was violated so far."""
+        """Raise ``PropertyViolated`` if a property was violated so far."""
         for problem in self.scene.checker.problems[:1]:
             self._raise(problem.check, problem.detail, problem.at)
 
@@ -383,7 +383,7 @@ class SimCluster:
     def cut(
         self, who: Group, other: Group = (), *, seconds: float | None = None, one_way: bool = False
     ) -> None:
-        """Cut ``who`` off from ``other`` (nobody: all others), for ``seconds`` or until ``heal``. ``one_way``: only
+        """Cut ``who`` off from ``other`` (if empty, from all others), for ``seconds`` or until ``heal``. ``one_way``: only
         packets of ``who`` are lost."""
         self._fault("cut", self._group(who), seconds, self._group(other), one_way=one_way)
 
@@ -398,7 +398,7 @@ class SimCluster:
                 world.at(self.now + seconds, world.unclog, source.host, dest.host)
 
     def reset(self, who: Group, other: Group = (), *, one_way: bool = False) -> None:
-        """Break connections between ``who`` and ``other`` (nobody: all others), as a firewall does; no process ends.
+        """Break connections between ``who`` and ``other`` (if empty, all others), as a firewall does; no process ends.
         ``one_way``: the others notice when they send."""
         self._fault("reset", self._group(who), 0.0, self._group(other), one_way=one_way)
 

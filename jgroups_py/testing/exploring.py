@@ -52,8 +52,8 @@ FAULTS: Final[dict[str, int]] = {
     "slow": 1,
     "burst": 1,
 }
-"""The faults that are drawn by default, with their weights. There are also ``state``
-(somebody fetches the state); and ``fail_site``, ``wan`` (a site is cut off), and ``promote`` for stacks
+"""The faults that are drawn by default, with their weights. There are also ``state`` (a member
+fetches the state); and ``fail_site``, ``wan`` (a site is cut off), and ``promote`` for stacks
 with RELAY."""
 _ALL: Final = (*FAULTS, "state", "fail_site", "wan", "promote")
 FOLDER: Final = Path("build", "explore")
@@ -89,8 +89,8 @@ def draw(
     seconds: float = 20.0,
     messages: int = 200,
 ) -> Schedule:
-    """Return a schedule for ``cluster`` (which is not used): ``count`` faults within ``seconds``, during
-    which about ``messages`` are sent, to everybody and to one.
+    """Return a schedule for ``cluster`` (which is not used): ``count`` faults within ``seconds``, during which about ``messages``
+    are sent, to all members and to single ones.
 
     ``faults``: kinds, or kinds with weights. A fault that finds no member when it is due becomes a pause of a second.
     Raises ``ConfigError``.
@@ -236,7 +236,7 @@ class _Own(Stacks):
 
 
 def check_schedule(cluster: Factory, schedule: Schedule, file: Path | None = None) -> RunOutcome:
-    """Play one schedule. Raises ``PropertyViolated`` if anything is violated; ``file``: where the
+    """Play one schedule. Raises ``PropertyViolated`` if a property is violated; ``file``: where the
     schedule stands, for the message."""
     outcome = cluster(schedule.seed).play(schedule)
     for problem in outcome.problems[:1]:

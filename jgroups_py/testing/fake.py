@@ -5,7 +5,7 @@
     stack.advance(1.0)
     assert stack.take_up_events() == [Suspect((B,))]
 
-Time stands still until ``advance``. Everything that the protocols pass on is collected in four lists.
+Time does not pass until ``advance``. Everything that the protocols pass on is collected in four lists.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def make_address(number: int) -> UUID:
 
 
 class _Bottom(Protocol):
-    """Stands in for everything below."""
+    """Stands in for all layers below."""
 
     def __init__(self, fake: FakeStack) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class _Bottom(Protocol):
 
 
 class _Top(Protocol):
-    """Stands in for everything above."""
+    """Stands in for all layers above."""
 
     def __init__(self, fake: FakeStack) -> None:
         super().__init__()

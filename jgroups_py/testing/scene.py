@@ -38,14 +38,14 @@ P = TypeVar("P", bound=Protocol)
 class SimMember:
     """One member of a SimCluster, as a test sees it.
 
-    ``received``: the messages its application has taken, oldest first. After a restart the cluster
-    has a new one of the same name; this one stays unchanged.
+    ``received``: the messages its application has taken, oldest first. After a restart the cluster has a new
+    member of the same name; this object stays unchanged.
     """
 
     def __init__(self, scene: KitScene, member: Member) -> None:
         self._scene = scene
         self.member = member
-        """The simulator's own member, for everything else."""
+        """The simulator's own member, for all other uses."""
         self.received: list[Message] = []
 
     @property

@@ -92,7 +92,7 @@ def batches(
     max_size: int = 20,
 ) -> Batch:
     """Draw runs of messages with headers of any kind: runs of bytes (equal sizes, mixed, null), or one
-    message of another type. ``src`` None: of anybody; ``dest`` None: to everybody."""
+    message of another type. ``src`` None: of any sender; ``dest`` None: to all members."""
     kind = draw(st.sampled_from([MessageType.BYTES] * 5 + list(_SINGLE)))
     if kind == MessageType.BYTES:
         size = draw(st.integers(0, 40))

@@ -1,6 +1,6 @@
 """Makes contexts of ``ssl`` of files with keys and certificates, for loading.py.
 
-The key goes to ``ssl`` through a file, because ``ssl`` takes nothing else. That file is encrypted with a password that only
+The key goes to ``ssl`` through a file, because ``ssl`` accepts keys only from files. That file is encrypted with a password that only
 this process knows, is readable by its user only, and is removed at once.
 """
 

@@ -28,10 +28,10 @@ class CredentialsError(JGroupsError):
 
 
 def read_file(setting: str, path: str, *, secret: bool = False) -> bytes:
-    """Return the content of a file that ``setting`` names. A ``secret`` file must not be readable for everybody.
+    """Return the content of a file that ``setting`` names. A ``secret`` file must not be readable for all users.
 
     Raises:
-        CredentialsError: the file cannot be read, is too large, or everybody may read it.
+        CredentialsError: the file cannot be read, is too large, or all users may read it.
     """
     try:
         with open(path, "rb") as file:

@@ -9,7 +9,7 @@
     send(session.encrypt(b"hello"))
     send(session.close())
 
-With TLS 1.3 the connecting side is done before the other one has seen its certificate. Then a refusal comes later, as
+With TLS 1.3 the connecting side is done before the other side has seen its certificate. Then a refusal comes later, as
 TlsRefused of ``receive``.
 """
 

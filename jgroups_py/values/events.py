@@ -68,7 +68,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Connect(Event):
-    """Join ``cluster``. With ``with_state`` fetch the state before anything else is delivered."""
+    """Join ``cluster``. With ``with_state`` fetch the state before any message is delivered."""
 
     cluster: str
     with_state: bool = False
@@ -154,7 +154,7 @@ class FindPhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class ProveReach(Event):
-    """Ask ``member`` for a sign of life in the name of ``nonce``, an address that nobody else has. Discovery sends the request;
+    """Ask ``member`` for a sign of life in the name of ``nonce``, an address that no other member has. Discovery sends the request;
     until ``until`` the transport takes the answer to ``nonce`` for its own. ``Reached`` goes up when the answer
     comes."""
 
@@ -173,21 +173,20 @@ class Reached(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unreachable(Event):
-    """A packet was sent to ``physical``, and nobody listens there. Discovery keeps the event."""
+    """A packet was sent to ``physical``, and no process listens there. Discovery keeps the event."""
 
     physical: IpAddress
 
 
 @dataclass(frozen=True, slots=True)
 class LookAround(Event):
-    """Find out whether anybody else can hear our multicasts. NobodyListens answers it if a transport is sure that nobody can. A
+    """Find out whether another process can receive our multicasts. NobodyListens answers it if a transport is certain that no other process can. A
     transport that cannot be sure does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class NobodyListens(Event):
-    """At this moment nobody else can hear our multicasts. A member that comes later hears all that we send from then
-    on."""
+    """At this moment no other process can receive our multicasts. A member that starts later receives all our later multicasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +199,8 @@ class VersionHeard(Event):
 
 @dataclass(frozen=True, slots=True)
 class SetDigest(Event):
-    """Start receiving after these seqnos. With ``replace`` do so also for known senders, but never for this member's own: a
-    state was received that contains everything up to them."""
+    """Start receiving after these seqnos. With ``replace`` do so also for known senders, but never for this member's own: a state was received that
+    contains all messages up to them."""
 
     digest: Digest
     replace: bool = False
@@ -284,7 +283,7 @@ class Release(Event):
 
 @dataclass(frozen=True, slots=True)
 class Fetch(Event):
-    """Have everything up to ``goals[sender] = (seqno, holder)``, and hand it out."""
+    """Fetch all messages up to ``goals[sender] = (seqno, holder)``, and deliver them."""
 
     goals: Mapping[Address, tuple[int, Address]]
 
@@ -347,7 +346,7 @@ class FlowBlocked(Event):
 
 @dataclass(frozen=True, slots=True)
 class FlowOpened(Event):
-    """Sending to ``dest`` goes on."""
+    """Sending to ``dest`` continues."""
 
     source: str
     dest: Address | None
@@ -497,7 +496,7 @@ class GetView(Query):
 
 @dataclass(frozen=True, slots=True)
 class CanProveReach(Query):
-    """-> bool: True if somebody understands ``ProveReach``. Discovery."""
+    """-> bool: True if a protocol understands ``ProveReach``. Discovery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,8 +544,8 @@ class GetDeparted(Query):
 
 @dataclass(frozen=True, slots=True)
 class HeldSenders(Query):
-    """-> dict: members that have asked in vain for credit because our application takes none of their messages, and since when
-    (the machine's time). Our own address may be among them. MFC and UFC answer; ask each."""
+    """-> dict: members that have requested credit in vain, because our application takes none of their messages, and the time since which
+    they wait (the machine's time). Our own address may be among them. MFC and UFC answer; ask each."""
 
 
 @dataclass(frozen=True, slots=True)

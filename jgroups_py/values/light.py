@@ -1,8 +1,8 @@
 """light: frozen dataclasses that are made for every packet, at a fifth of the cost.
 
 A frozen dataclass sets each of its fields through ``object.__setattr__``. With five fields that is 0.8 us, and a call
-between two members makes some twenty such values. A light class sets its fields directly. Nothing but the type checker
-keeps anybody from changing them, as with ``Batch``.
+between two members makes some twenty such values. A light class sets its fields directly. Only the type checker prevents changes
+of them, as with ``Batch``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """native: things that compiled modules need and plain Python does not.
 
 The hot modules may be compiled with mypyc (setup.py). Their classes are then native: fields lie in a struct, calls
-between compiled classes are C calls, and three things of plain classes are missing. They have no ``__dict__``, an alias in
-their body is not an attribute, and nobody derives from them unless they say so. This module has replacements for these.
+between compiled classes are C calls, and three things of plain classes are missing. They have no ``__dict__``, an alias in their body is not an
+attribute, and only those that are marked may have subclasses. This module has replacements for these.
 Nothing here needs mypyc, or knows whether it ran.
 """
 

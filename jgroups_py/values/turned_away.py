@@ -1,4 +1,4 @@
-"""TurnedAway: somebody was refused, as an event for the application."""
+"""TurnedAway: an event for the application about refused messages or connections."""
 
 from __future__ import annotations
 

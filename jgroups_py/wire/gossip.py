@@ -33,7 +33,7 @@ class GossipType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class GossipRecord:
-    """``kind`` is a GossipType, or a number that nobody knows yet."""
+    """``kind`` is a GossipType, or an unknown number."""
 
     kind: int
     group: str | None = None

@@ -85,7 +85,7 @@ def sequence_offset(header: Header) -> int | None:
         return None if header.type == h.NakAckType.XMIT_REQ else 1
     if isinstance(header, _UNICASTS):
         return 1 if header.type in (h.UnicastType.DATA, h.UnicastType.ACK) else None
-    if isinstance(header, h.CorrelatorHeader):  # and MultiDestinationHeader
+    if isinstance(header, h.CorrelatorHeader):  # also MultiDestinationHeader
         return 1 if header.request_id else None
     if isinstance(header, h.EncryptHeader):
         return _count_of_iv(header)

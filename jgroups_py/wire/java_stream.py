@@ -312,8 +312,8 @@ def write_runtime_exception(text: str) -> bytes:
     w.u32(_FIRST_HANDLE + 3 + len(_THROWABLE_FIELDS))
     w.u8(_STRING)
     w.mutf(text)
-    w.u8(_NULL)  # no stack
-    w.u8(_NULL)  # nothing suppressed
+    w.u8(_NULL)  # the stack trace is empty
+    w.u8(_NULL)  # no exception is suppressed
     w.u8(_END_BLOCK)
     return w.done()
 

@@ -41,7 +41,7 @@ _KEYS: Final = {bytes([MULTICAST]): _KEY - 17, bytes([LIST]): 37, bytes([LIST | 
 """The same for other packets, by their flags: a multicast has one UUID less. A list has version, flags, and one UUID,
 or two, with a byte before each; None is one byte."""
 _LONG_RUN: Final = 4
-"""A list is remembered if its first run has at least this many messages. A sender that often begins with another one
+"""A list is remembered if its first run has at least this many messages. A sender whose packets often begin with another address
 costs more than it saves."""
 _REMEMBERED: Final = 256
 """The most shapes that are remembered. Beyond, all are forgotten."""
@@ -113,7 +113,7 @@ class _ListShape:
     longer."""
 
     def read(self, data: bytes) -> Packet | None:
-        """Return the packet, if it begins like this. RemoteProtocolError if it goes on wrongly."""
+        """Return the packet, if it begins like this. RemoteProtocolError if the rest is malformed."""
         for start, stop, fixed in self.fixed:
             if data[start:stop] != fixed:
                 return None
@@ -155,7 +155,7 @@ class PacketReader:
         """The function that decodes a packet that resembles no remembered one."""
 
     def decode(self, data: bytes) -> Packet:
-        """Decode a packet. RemoteProtocolError for anything wrong."""
+        """Decode a packet. RemoteProtocolError for malformed bytes."""
         key = data[: _KEYS.get(data[2:3], _KEY)]
         shape = self._shapes.get(key)
         if shape is not None and (packet := shape.read(data)) is not None:

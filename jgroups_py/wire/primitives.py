@@ -131,7 +131,7 @@ class Reader:
         return memoryview(self.data)[pos : pos + size].toreadonly()
 
     def rest(self) -> memoryview:
-        """Return a read-only view of everything that is left."""
+        """Return a read-only view of all remaining bytes."""
         return self.view(self.end - self.pos)
 
     def count(self, count: int, at_least: int, what: str) -> int:

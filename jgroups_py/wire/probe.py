@@ -65,7 +65,7 @@ class ProbeAnswer:
 
 
 def matches(pattern: str, cluster: str) -> bool:
-    """Return whether a cluster's name is like ``pattern``: ``*`` and ``.*`` stand for anything, all else for itself.
+    """Return whether a cluster's name is like ``pattern``: ``*`` and ``.*`` match any text, all other characters match themselves.
 
     Java takes any regular expression. One from the network could keep this process busy for ever.
     """

@@ -15,7 +15,7 @@ Place: above the transport, below failure detection and GMS.
       does not believe
     view, as coordinator      tell new and old members about each other (send_cache_on_join)
 
-With several discoveries in a stack the topmost one asks all below and merges what they find.
+With several discoveries in a stack the topmost one asks all others and merges their results.
 
 Source:  JGroups Discovery.java; WIRE.md section 9.1.
 Differs: an unanswered request is sent once more at half the time-out, since it may
@@ -80,7 +80,7 @@ class _DiscoverySearch:
 
 
 class Discovery(Protocol):
-    """Base of discovery protocols. A subclass defines how a request reaches everybody."""
+    """Base of discovery protocols. A subclass defines how a request reaches all members."""
 
     provides = (DISCOVERY,)
 
@@ -249,7 +249,7 @@ class Discovery(Protocol):
         if known is None and len(search.found) >= self.config.max_found:
             self.dropped_found += 1
             return
-        # An answer about another member (is_server only) must not hide that this one is coordinator.
+        # An answer about another member (is_server only) must not hide that this member is coordinator.
         if known is None or member.is_coordinator or not known.is_coordinator:
             search.found[member.address] = member
 
@@ -328,7 +328,7 @@ class Discovery(Protocol):
         self.pass_down(batch)
 
     def send_request(self, batch: Batch) -> None:
-        """Send a request to everybody. ``batch`` is a multicast."""
+        """Send a request to all members. ``batch`` is a multicast."""
         raise NotImplementedError
 
     def _message(

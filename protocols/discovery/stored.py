@@ -215,7 +215,7 @@ class Stored(Consulting):
     def _make_removing(self) -> DirectoryRequest | None:
         members, self._removing = list(self._removing), {}
         if self.local_address in members:
-            if self._coordinator:  # once more, meanwhile
+            if self._coordinator:  # it was requested once more meanwhile
                 members.remove(self.local_address)
             else:
                 self._saved = False

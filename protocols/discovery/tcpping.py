@@ -4,7 +4,7 @@ Place: above TCP.
 
 Every host of initial_hosts is asked on its port and the port_range ports after it, and so is every
 address learned since. An address that refuses the connection has no member: when all have refused or answered,
-the search ends, and if nobody has answered we are certain to be alone.
+the search ends. If no member has answered, this member is certain that it is alone.
 
 A host may be a name that cannot be resolved yet: it is looked up again at later searches (host_names.py has the
 intervals), and all its addresses are asked. A search with an unresolved name lasts its full time.

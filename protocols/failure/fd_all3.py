@@ -12,7 +12,7 @@ Place: below VERIFY_SUSPECT2, above the transport and FD_SOCK2.
 
 Source:  JGroups FD_ALL3, FailureDetection; WIRE.md section 11.7.
 Differs: one timer instead of two tasks, a time of last hearing instead of a bitmap of intervals.
-         Own delays are forgiven (Java suspects everybody after a long pause).
+         Own delays are forgiven (Java suspects all members after a long pause).
 Limits:  detection takes up to timeout + interval. One entry for each member of the view.
 """
 

@@ -10,7 +10,7 @@ address of the member.
     no port left                   lost; `refused` when every port refused or belongs to another member
 
 A connection that closes before the answer is tried once more: the peer's own connection may have replaced it, or the
-peer has just died. When there is a connection to the member already, the search asks on that one and tries no port.
+peer has just died. If a connection to the member exists, the search asks on this connection and tries no port.
 The protocol reports the events of connections to the search.
 """
 
@@ -74,7 +74,7 @@ class Search:
         assert connection.peer is not None
         self._ports = [connection.peer]
         self._known = True
-        self.refused = False  # the other ports are not tried
+        self.refused = False  # the other ports need not be tried
         self._ask(connection)
 
     def try_ports(self, ports: list[IpAddress]) -> None:

@@ -117,7 +117,7 @@ class FD_SOCK2(Protocol):
             setting = ""
             first = place.first + config.offset
             last = place.last + config.offset + config.port_range
-            if last > 65535:  # the range goes on from the lowest ports
+            if last > 65535:  # the range continues with the lowest ports
                 first, last = (first % 65536, last % 65536) if first > 65535 else (1, 65535)
         at = first, last, host
         sealed = place.sealed if config.use_tls else ""
@@ -147,9 +147,9 @@ class FD_SOCK2(Protocol):
         self._silent: dict[Address, None] = {}
         """The silent members (FD_ALL3). They are not watched."""
         self._proved: dict[Address, None] = {}
-        """The members whose death this member has proved, or another one reports."""
+        """The members whose death this member has proved, or another member reports."""
         self._told: dict[Address, None] = {}
-        """The members that are searched for because another one reports their death."""
+        """The members that are searched for because another member reports their death."""
         self._dropped: dict[Address, None] = {}
         """The members that are not watched here and whose connection broke. They are searched for, too."""
         self._doubted: dict[Address, None] = {}
@@ -418,7 +418,7 @@ class FD_SOCK2(Protocol):
     # --- suspicions
 
     def _say_suspects(self) -> None:
-        """Send SUSPECT to all members: one message for the proved, another one for the rest."""
+        """Send SUSPECT to all members: one message for the members whose death is proved, another message for the others."""
         for proved in (True, False):
             suspects = tuple(m for m, p in self._suspected.items() if p is proved)
             if suspects:
@@ -512,14 +512,14 @@ class FD_SOCK2(Protocol):
             self.turn_away("not_member", src)
 
     def _check_deaths(self, members: Sequence[Address]) -> None:
-        """Check whether the ports refuse of members whose death another one reports."""
+        """Check whether the ports of members whose death another member reports refuse connections."""
         if not self.config.prove_death or self._connections is None:
             return
         for member in members:
             self._proved[member] = None
         alive = [m for m in self._members if m not in self._heard and m not in self._silent]
         if self.local_address not in alive[: self.config.provers]:
-            return  # another member, before this one, makes the next view
+            return  # another member, before this member, makes the next view
         for member in members:
             if member not in self._doubted:
                 self._told[member] = None
@@ -616,7 +616,7 @@ class FD_SOCK2(Protocol):
             self._look_for_dropped(lost)
 
     def _look_for_dropped(self, lost: list[Address]) -> None:
-        """Search for the member that watched this one: it is alive and connects again, or it is dead. Its own watcher
+        """Search for the member that watched this member: it is alive and connects again, or it is dead. Its own watcher
         notices its death, too, unless both fell at the same time."""
         for member in lost:
             ours = isinstance(member, UUID) and member.is_ours

@@ -1,6 +1,6 @@
-"""VERIFY_SUSPECT2: ask a suspected member whether it is alive before GMS hears of it.
+"""VERIFY_SUSPECT2: ask a suspected member whether it is alive before GMS learns of the suspicion.
 
-Place: above the failure detectors, below GMS and everything reliable.
+Place: above the failure detectors, below GMS and the reliable protocols.
 
     Suspect(P) from below     hold it, send ARE_YOU_DEAD to P; again at half time
     I_AM_NOT_DEAD from P      forget P, Unsuspect(P) up and down
@@ -106,7 +106,7 @@ class VERIFY_SUSPECT2(Protocol):
             self.pass_up(batch)
             return
         if header.type == VerifyType.ARE_YOU_DEAD:
-            # The question is for a former member, whose port this one has now. That member is dead.
+            # The question is for a former member, whose port this member has now. That member is dead.
             if header.sender is not None and batch.dest == self.local_address:
                 self._say(VerifyType.I_AM_NOT_DEAD, header.sender)
         elif batch.src is not None:

@@ -6,7 +6,7 @@
 
 ``incomplete`` is the part of ``held`` that belongs to messages of which the rest is still to come. It may be given in
 advance: a sender cannot finish a message that is larger than its credits otherwise. So ``due``, what may be given now, is
-``owed + incomplete``. A message that is complete and unread is no longer incomplete, and what was given for it in advance is
+``owed + incomplete``. A message that is complete and unread is no longer incomplete, and the credit that was given for it in advance is
 a debt: ``owed`` is negative, and bytes that are read pay it first.
 
 Why a receiver that reads nothing has a limit: all that was given is at most what was read and the largest incomplete message,

@@ -32,7 +32,7 @@ Members that went on without this one (Exclude) have dropped its account, and wh
 all credits at them when they merge, as they do at it.
 
 Source:  JGroups FlowControl, MFC, UFC, Credit; WIRE.md 11.6.
-Differs: Java replenishes what was received; here, what was consumed. A sender that would wait for a
+Differs: Java gives back received bytes; here consumed bytes are given back. A sender that would wait for a
          replenishment that cannot come by itself asks at once.
 """
 
@@ -463,7 +463,7 @@ class FlowControl(Protocol):
             self._on_replenish(sender, amount)
 
     def _settle(self, sender: Address, debt: _Debt) -> None:
-        """Give back what is due, if it is worth a message. Own bytes need none."""
+        """Give back the due bytes, if they are worth a message. Own bytes need none."""
         if sender == self.stack.address:
             if debt.due > 0:
                 self._on_replenish(sender, debt.give())

@@ -85,9 +85,9 @@ class MERGE3(Protocol):
         check_interval: Seconds = 0.0
         """Time from the first difference to the check of it. 0: 2.5 x speak_up_time, 3.5 x without multicast."""
         speak_up_time: Seconds = 1.0
-        """A coordinator that hears of another view announces its own within this time; at most min_interval."""
+        """A coordinator that learns of another view announces its own view within this time; at most min_interval."""
         max_participants_in_merge: int = 100
-        """The most different view ids that one check looks into."""
+        """The most different view ids that one check examines."""
         max_announcements: int = 10_000
         """The most members whose announcements are remembered."""
         max_strangers: int = 100

@@ -28,7 +28,7 @@ class RelayConfig(Protocol.Config):
     bridge_properties: str = ""
     """Values for ``${name}`` in the bridge's file: ``name=value;...``"""
     sites: tuple[str, ...] = ()
-    """All sites, this one included. They must acknowledge from the start; other sites are refused on the bridge. Empty:
+    """All sites, including this site. They must acknowledge from the start; other sites are refused on the bridge. Empty:
     all sites that appear."""
     primary: str = ""
     """The site that relays to the others, the same at every member of every site; ``all``: every

@@ -55,7 +55,7 @@ class RelayOut:
 
     @property
     def watched(self) -> bool:
-        """Does anybody read traces?"""
+        """Return whether traces are read."""
         return self._protocol.machine.trace is not None
 
     @property
@@ -91,7 +91,7 @@ class RelayOut:
     # --- to members of this site
 
     def tell(self, dest: Address, record: Record) -> None:
-        """Send a record to one member, which may be this one."""
+        """Send a record to one member, which may be this member."""
         if dest == self.me:
             self._protocol.machine.soon(lambda: self._receive(dest, record))
             return

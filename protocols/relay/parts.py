@@ -42,7 +42,7 @@ class RelayParts(Protocol):
     config: RelayConfig
 
     def on_record(self, src: Address, record: Any) -> None:
-        """Handle a record of a member of this site, perhaps this one."""
+        """Handle a record of a member of this site, perhaps of this member."""
         raise NotImplementedError
 
     def on_tick(self) -> None:

@@ -14,8 +14,8 @@ connected only while this member is relay: the first member of ours in the view.
 
 A unicast to a member of another site is dropped and counted; unicasts are never relayed.
 
-This module orders the parts. It takes an input, asks one part, and hands the answer to the next. Each part owns its
-data and knows nothing of RELAY (design/relay.md, "Parts").
+This module orders the parts. It takes an input, asks one part, and hands the answer to the next. Each part owns its data and does
+not know RELAY (design/relay.md, "Parts").
 
 Source:  seed 001 (JGRP-747); RELAY.md, which has the reasons for every rule here.
 Differs: members are numbered by their origin, not by relay and standby; acknowledgements come from
@@ -585,7 +585,7 @@ class RELAY(RelayParts):
             self._collected(collect)
 
     def _collected(self, collect: Collect) -> None:
-        """End a round: this member is a complete holder. A relay takes over or goes on."""
+        """End a round: this member is a complete holder. A relay takes over or continues."""
         roles, bridge = self.roles, self.bridge
         self.holding.collected(collect)
         self._note_departed()

@@ -172,7 +172,7 @@ class Gap(Struct, frozen=True, array_like=True, tag=21):
 
 
 class Forget(Struct, frozen=True, array_like=True, tag=22):
-    """Forget departed members of this site (``site`` empty) or of another one."""
+    """Forget departed members of this site (``site`` empty) or of another site."""
 
     serial: Seqno
     site: Name

@@ -195,7 +195,7 @@ class Datagrams:
             return ()
         sender = data[8:24]
         if sender == self._sender:
-            self.own += 1  # an own multicast that came back
+            self.own += 1  # an own multicast that was looped back
             return ()
         senders = self.senders
         known = senders.known.get(sender)

@@ -110,7 +110,7 @@ class SealDoor(Door):
         self.datagrams.take_ring(ring)
         for handle, guarded in list(self._guarded.items()):
             if self._guarded.get(handle) is not guarded:
-                continue  # it was closed meanwhile, because another one was closed
+                continue  # it was closed meanwhile, because another connection was closed
             try:
                 said = guarded.stream.take_ring(ring)
             except Refused as refused:

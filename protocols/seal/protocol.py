@@ -116,7 +116,7 @@ class SEAL(Protocol):
             """Read the key ring, and the stamp of its file.
 
             Raises:
-                ConfigError: the ring cannot be used. The error has nothing of a key.
+                ConfigError: the ring cannot be used. The error contains no part of a key.
             """
             try:
                 if self.keys:

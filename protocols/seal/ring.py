@@ -110,7 +110,7 @@ def parse_ring(data: bytes, file: str) -> Ring:
     """Read the text of a ring. ``file`` is for errors.
 
     Raises:
-        ConfigError: the text is no key ring. The error has file and line, and nothing of a key.
+        ConfigError: the text is no key ring. The error has file and line, and contains no part of a key.
     """
     if len(data) > RING_SIZE_MAX:
         raise ConfigError(f"is larger than {RING_SIZE_MAX} bytes", file=file)

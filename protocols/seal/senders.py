@@ -53,7 +53,7 @@ class Window:
         self._mask = (1 << size) - 1
         self._floor = floor
         self._newest = -1
-        self._seen = 0  # bit n: newest - n has come
+        self._seen = 0  # bit n: the number newest - n was received
 
     def take(self, counter: int) -> Verdict:
         """Note that a packet with this counter has come."""

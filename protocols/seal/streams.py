@@ -124,7 +124,7 @@ class Stream:
     ) -> None:
         self.phase = Phase.HELLO
         self.answer = b""
-        """Bytes that the last ``feed`` wants to be sent before anything else."""
+        """Bytes of the last ``feed`` that must be sent before all other bytes."""
         self._accepted = accepted
         self._ring = ring
         self._suite = suite

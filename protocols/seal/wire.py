@@ -7,8 +7,8 @@ A datagram, and each of the two hellos of a connection:
 ``sender`` is drawn at random at each start of a member (in a hello: for each connection). A sender counts all its
 packets. Nothing of a head is secret, and all of it is authenticated.
 
-No key of the ring encrypts anything itself. Each sender, suite, purpose and cluster has a key of its own, made with
-HKDF. So nonces of two senders never collide, and a packet of one cluster is not valid in another one.
+No key of the ring is used for encryption itself. Each sender, suite, purpose and cluster has a key of its own, made with
+HKDF. So nonces of two senders never collide, and a packet of one cluster is not valid in another cluster.
 
 Source:  RFC 5869 (HKDF), RFC 5116 (AEAD).
 """

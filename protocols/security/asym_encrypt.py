@@ -393,7 +393,7 @@ class ASYM_ENCRYPT(Encrypt):
             self._ask_timer.start(ASK_AFTER)
 
     def _key_came(self) -> None:
-        """Take the messages that waited for a new key. The rest goes on waiting."""
+        """Take the messages that waited for a new key. The other messages keep waiting."""
         awaiting, self._awaiting = self._awaiting, []
         self._ask_timer.cancel()
         for _, batch in awaiting:

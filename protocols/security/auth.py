@@ -10,7 +10,7 @@ Place: directly below GMS.
 
 auth_class names the kind of token (tokens.py). All members need the same. A refused member ends with the reason.
 
-AUTH decides who may join. It does not protect the group's traffic: anybody who reaches the network can forge later
+AUTH decides who may join. It does not protect the group's traffic: an attacker who reaches the network can forge later
 packets. Only encryption prevents that.
 
 Source:  JGroups AUTH.java, AuthHeader.java; WIRE.md 11.1, 11.10.

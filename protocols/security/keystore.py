@@ -303,7 +303,7 @@ def _unsealed(sealed: dict[str, bytes | str], password: str) -> bytes:
     halves = [salt[:4], salt[4:]]
     if halves[0] == halves[1]:
         first = halves[0]
-        halves[0] = bytes([first[3], first[0], first[1], first[3]])  # as Java reverses it
+        halves[0] = bytes([first[3], first[0], first[1], first[3]])  # Java reverses it, too
     secret = password.encode("ascii", "replace")
     key = b""
     for half in halves:

@@ -56,7 +56,7 @@ class PublicKeys:
 
         Raises:
             UnusableKey: the key cannot be used.
-            OtherKey: the joiner or member has another one.
+            OtherKey: the joiner or member has another key.
         """
         asked = self._joiners.get(joiner)
         known = self._members.get(joiner) or (None if asked is None else asked[0])

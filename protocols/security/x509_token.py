@@ -60,7 +60,7 @@ class X509Token(Token):
         auth_value: str,
         cipher_type: str,
     ) -> None:
-        del keystore_type  # for JGroups
+        del keystore_type  # only JGroups uses it
         for name, value in (("keystore_path", keystore_path), ("auth_value", auth_value)):
             if not value:
                 raise ConfigError(f"{name} must be given for X509Token")

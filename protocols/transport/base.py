@@ -128,8 +128,8 @@ class TP(Protocol):
         super().__init__(config, **attributes)
         self._reader = PacketReader()
         self.decode: Callable[[bytes], Packet] = self._reader.decode
-        """Decodes one packet. The simulator puts a cache in front of it: there many members get the same bytes,
-        and nobody changes a packet."""
+        """Decodes one packet. The simulator puts a cache in front of it: there many members get the same bytes, and no
+        member changes a packet."""
 
     def start(self) -> None:
         self._version = parse_version(self.config.version)
@@ -300,7 +300,7 @@ class TP(Protocol):
                 self._keep(dest, batches)
 
     def _send_to(self, member: Address, physical: IpAddress, batches: Sequence[Batch]) -> None:
-        """Send to a member whose place is ``physical``, unless that is hearsay and nobody has come from there."""
+        """Send to a member whose place is ``physical``, unless that is hearsay and no connection has come from there."""
         hearsay = self._hearsay
         if hearsay is not None and member in hearsay and not self.has_way(physical):
             self.turn_away("told_elsewhere", physical_end(physical))
@@ -618,7 +618,7 @@ class TP(Protocol):
         raise NotImplementedError
 
     def send_group(self, packets: Sequence[bytes]) -> None:
-        """Send packets to everybody else."""
+        """Send packets to all other members."""
         raise NotImplementedError
 
     def send_unicast(self, physical: IpAddress, packets: Sequence[bytes]) -> None:

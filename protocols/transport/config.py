@@ -22,7 +22,7 @@ class TransportConfig(ProtocolSettings):
     bind_addr: str = ""
     """Numeric address to bind to. Empty: the host's default, loopback."""
     insecure: bool = False
-    """True: everybody in the network of ``bind_addr`` is trusted. Otherwise a channel is not opened if its messages
+    """True: every host in the network of ``bind_addr`` is trusted. Otherwise a channel is not opened if its messages
     would leave this machine in clear."""
     bind_port: int = 0
     """First port to try. 0: any port."""

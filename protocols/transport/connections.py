@@ -5,15 +5,15 @@ Then both sides send frames: length, bytes. A length of -5 says that the sender 
 
 Both sides may connect at once. A side that already has a connection of its own making keeps it when its own
 address is the higher one, else it takes the new one. The other connection is closed with -5. Bytes under way on
-it are still read, so nothing is lost by the choice. Until the connection to keep is open, the other one stays as a
-spare: it is used if the first one never opens.
+it are still read, so nothing is lost by the choice. Until the connection to keep is open, the other connection stays as a
+spare, which is used if the first never opens.
 
 States of a connection: CONNECTING (frames wait) or ACCEPTED (the handshake is awaited), OPEN,
 CLOSING (-5 was sent or received: it is not used for sending, and is read until the peer closes), GONE.
 
 Source:  JGroups BaseServer.java, TcpConnection.java; WIRE.md section 8.
 Differs: JGroups closes the loser at once. A second connection from a peer replaces one that the
-         same peer had opened before, whatever the addresses: the peer would not open it if the first one worked.
+         same peer had opened before, whatever the addresses: the peer would not open a second connection if the first worked.
 Limits:  max_connections; connections of strangers, in all and for each host (crowd.py); max_length a frame; max_incomplete bytes of frames that are not complete, all
          connections together, beyond which the connection is closed whose frame began first (an honest
          peer's is complete soon); max_send_queue unsent bytes a peer, beyond which whole
@@ -118,7 +118,7 @@ class Connection:
     """Bytes of a frame that is not complete yet."""
     held_since: float = 0.0
     spare: Connection | None = None
-    """While connecting: the peer's own connection. It is used if this one never opens."""
+    """While connecting: the peer's own connection. It is used if this connection never opens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Connections:
         self._on_open = on_open
         self._may_be_at = may_be_at
         self.local: IpAddress | None = None
-        """The place at which we listen, as peers hear it. Set it before anything else."""
+        """The place at which we listen, as peers hear it. Set it before any other use of the connections."""
         self._all: dict[Handle, Connection] = {}
         self._silent: dict[Connection, None] = {}
         """Accepted connections whose handshake has not come or that are about to end. The oldest are first."""
@@ -413,7 +413,7 @@ class Connections:
         connection.timer.start(self._limits.read_timeout)
 
     def _note_silent(self, connection: Connection) -> None:
-        """Count a connection as silent, and close another one if there are too many."""
+        """Count a connection as silent, and close another connection if there are too many."""
         limits = self._crowd
         silent = goes(tuple(self._silent), connection.host, limits.silent, limits.silent_per_host)
         if silent is not None:

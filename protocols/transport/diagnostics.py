@@ -14,8 +14,8 @@ A refused request gets no answer. The refusal is counted by cause (``turned_away
 Its sockets do not pass the door of the stack (SEAL, TLS), because a probe that speaks JGroups' protocol has no key.
 
 Source:  JGroups DiagnosticsHandler.java.
-Differs: off by default, and only for this machine. The address of TCP is loopback by default. A port that cannot be
-         opened is logged, and the member goes on without it. No regular expressions for clusters (wire/probe.py).
+Differs: off by default, and only for this machine. The address of TCP is loopback by default. A port that cannot be opened is
+         logged, and the member continues without it. No regular expressions for clusters (wire/probe.py).
 Limits:  REQUEST_MAX bytes a request; CONNECTIONS_MAX connections, REQUEST_TIMEOUT for each; DATAGRAM_MAX and ANSWER_MAX
          bytes an answer.
 """

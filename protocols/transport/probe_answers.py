@@ -125,7 +125,7 @@ class ProbeAnswers:
         return {protocol.name: _as_map(found)}
 
     def _places(self) -> list[tuple[Address, IpAddress]]:
-        """Return the members of the view with their addresses, this one included."""
+        """Return the members of the view with their addresses, including this member."""
         view = self._view()
         members: tuple[Address, ...] = view.members if view is not None else (self._stack.address,)
         found = ((member, self._physical_of(member)) for member in members[:MEMBERS_MAX])

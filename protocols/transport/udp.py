@@ -3,7 +3,7 @@
 Place: bottom of the stack.
 
 One socket is bound to bind_addr and any port. Others reach us at its address, and all that we send
-leaves through it. A second socket hears the group's multicast address. A multicast is one
+leaves through it. A second socket receives packets to the group's multicast address. A multicast is one
 datagram, however many members there are. With ip_mcast="false" there is no second socket, and a
 multicast is one datagram for each member of the view.
 

@@ -59,7 +59,7 @@ FAMILY = Family(
         Attack(
             "nameless-message",
             "a message from A, without the transport's header",
-            "B's application gets the message as one of A",
+            "B's application gets the message as a message of A",
             "{transport}.no_cluster",
             nameless_message,
         ),
@@ -73,13 +73,13 @@ FAMILY = Family(
         Attack(
             "nameless-join",
             "a request to join, without the transport's header",
-            "the stranger is a member",
+            "the stranger becomes a member",
             "{transport}.no_cluster",
             nameless_join,
         ),
         Attack(
             "empty-name",
-            "a call in a packet whose cluster has no letters",
+            "a call in a packet with an empty cluster name",
             "the method runs",
             "{transport}.dropped_cluster",
             empty_name,

@@ -19,10 +19,11 @@ BEGIN, END = "<!-- attacks: tests/attacks -->", "<!-- end of attacks -->"
 HEAD = """\
 # Attacks from outside
 
-Written by `python tests/attacks/write_attack_table.py`; a test compares. A stranger with a plain socket knows every
-address and the name of the cluster, and has no key. It runs no protocol: it sends packets to real members on loopback, whose stacks
-have the defaults. Each attempt is a
-test (`tests/attacks`). It must do no harm and be counted under the cause in the table, while members go on working together.
+`python tests/attacks/write_attack_table.py` writes this page, and a test compares it with the code. A stranger with a plain socket knows
+every address and the name of the cluster, and has no key. It runs no protocol: it sends packets to real members on loopback, whose stacks
+have the defaults. Each attack is a test (`tests/attacks`). An attack must do no harm and be counted under the cause in the table, while
+members go on working together. In the tables A and B are members, "its own address" is the stranger's, and a ghost is a member that does not
+exist.
 
 A stranger who knows the name of the cluster can always join under an address of its own, and then it is a member. Only a key prevents that
 ([encryption.md](encryption.md), [security.md](security.md)).
@@ -37,11 +38,11 @@ def _lines() -> Iterator[str]:
     yield HEAD
     number = sum(len(family.attacks) for family in FAMILIES)
     doors = " | ".join(door.name for door in DOORS)
-    yield f"{number} attacks in {len(FAMILIES)} families. The last columns show the part that turned the attempt away, "
-    yield "door by door: a protocol of the door, or a counter of a protocol behind it. No attempt got past SEAL and TLS."
+    yield f"{number} attacks in {len(FAMILIES)} families. The last columns show, for each door, which part refused the attack:"
+    yield "a protocol of the door, or a counter of a protocol behind it. No attack got past SEAL and TLS."
     for family in FAMILIES:
         yield f"\n## {family.name.capitalize()}\n\n{family.title}\n"
-        yield f"| attack | on | the stranger sends | harm that it would be | {doors} |"
+        yield f"| attack | on | the stranger sends | harm if it succeeded | {doors} |"
         yield "|---|---|---|---|" + "---|" * len(DOORS)
         for attack in family.attacks:
             cause = attack.cause.replace("{transport}", " or ".join(attack.on))
@@ -62,7 +63,11 @@ def guide() -> str:
 
 
 def _families() -> Iterator[str]:
-    yield "| what strangers try | attacks | " + " | ".join(door.name for door in DOORS) + " |"
+    yield (
+        "| rule that strangers try to break | attacks | "
+        + " | ".join(door.name for door in DOORS)
+        + " |"
+    )
     yield "|---|---|" + "---|" * len(DOORS)
     outcomes = read()
     for family in FAMILIES:

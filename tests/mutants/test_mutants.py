@@ -223,7 +223,7 @@ def test_a_fault_is_found_or_survives_and_the_copy_is_as_before(tmp_path: Path) 
 def test_a_limit_of_time_that_ends_pytest_itself_is_a_hang(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pytest ends with another code than for a failed test. Before the limit that is a mistake in the catalogue."""
+    """pytest ends with another code than for a failed test. If the limit was not reached, such an end is a mistake in the catalogue."""
     bench = Bench(tmp_path / "copy", Known())
     test = "tests/config/test_ends.py"
     (bench.folder / test).write_text("""

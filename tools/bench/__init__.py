@@ -1,5 +1,5 @@
 """Benchmarks: `python -m jgroups_py.tools.bench.NAME`.
 
-May import: everything.
-Imported by: nobody.
+May import: all rooms.
+Imported by: no other room.
 """

@@ -46,7 +46,7 @@ async def turn(file: str, cluster: str, messages: int, size: int) -> tuple[float
             await channel.wait_members(NAMES)
         await _exchange(
             a, b, max(1, messages // 5), size
-        )  # for one-time costs, such as compiled patterns
+        )  # a warm-up has the one-time costs, such as compiled patterns
         packets = _packets(a, b)
         began = time.process_time()
         await _exchange(a, b, messages, size)

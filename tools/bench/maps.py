@@ -129,7 +129,7 @@ def stopped(store: str, plan: StorePlan, stops: int) -> dict[str, Any]:
                 worker.say("put")
                 try:
                     took += worker.took("put", plan.seconds + BLOCKED_AFTER)
-                except (TimeoutError, RuntimeError):  # it still waits, or gave up
+                except (TimeoutError, RuntimeError):  # the process still waits, or gave up
                     blocked += 1
             finally:
                 os.kill(other.process.pid, signal.SIGKILL)
@@ -160,7 +160,7 @@ def beside_peer(
 
 
 class MeasuringWorker:
-    """A process that has the store open, and measures when it is told to."""
+    """A process that has the store open, and measures on command."""
 
     def __init__(self, store: str, at: Any, number: int, plan: StorePlan, folder: Path) -> None:
         self._file = folder / f"took.{number}"

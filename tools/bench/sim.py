@@ -1,7 +1,7 @@
 """``make bench-sim``: one hour of a large quiet cluster in virtual time.
 
 100 members on sim.xml (heartbeat 8 s, MERGE3 10-30 s), one multicast a second in the cluster. Prints
-events, deliveries, seconds of one core, and whether everything arrived. ``--rate`` sends more, a
+events, deliveries, seconds of one core, and whether all messages arrived. ``--rate`` sends more, a
 second's worth at once by one member, or with ``--turns`` by all members in so many turns of each second; ``--profile`` shows the share of
 time by file. It makes the run slower, so only the shares count.
 """

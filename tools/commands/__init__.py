@@ -1,5 +1,5 @@
 """The commands of users, each in a file.
 
-May import: everything.
+May import: all rooms.
 Imported by: tools.cli, by name.
 """

@@ -51,7 +51,7 @@ def cache(
 ) -> int:
     """Read and change a tree cache as a member of its group.
 
-    With COMMAND it runs that one and leaves. Without, it runs the commands of standard input line by line.
+    With COMMAND it runs this command and leaves. Without, it runs the commands of standard input line by line.
 
     \b
       get PATH [KEY]        an attribute, or all of a node
@@ -68,7 +68,7 @@ def cache(
     """
 
     if words:
-        checked(list(words))  # before joining anything
+        checked(list(words))  # this is before the join
 
     async def command() -> int:
         with _json_lines(json_out) as out:
@@ -121,7 +121,7 @@ async def _shell(cache: TreeCache, out: TextIO | None) -> int:
                 elif words:
                     worst = max(worst, _show(await execute(cache, words), out))
                     alone.after(words)
-            except CacheError as error:  # an error of this command; the cache goes on
+            except CacheError as error:  # an error of this command; the cache continues
                 print(f"jgroups-py: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
                 worst = FAILED
 

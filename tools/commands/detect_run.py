@@ -1,7 +1,7 @@
 """Measures the time until a group of processes notices that one of them was killed.
 
 The parent starts one process for each member, kills one with SIGKILL, and waits until all others have a view without it.
-Then it starts another one in its place. The coordinator is killed first, then the members in turn. All processes share
+Then it starts another process in its place. The coordinator is killed first, then the members in turn. All processes share
 the host's monotonic clock. A time begins just before the kill and ends when the last of the others has its view.
 
 A child prints ``view`` for each view, with the numbers of its members, and ``statistics`` when it is asked for them. It

@@ -24,7 +24,7 @@ from jgroups_py.values.turned_away import TurnedAway
 from jgroups_py.wire.primitives import DEFAULT_VERSION, format_version
 
 SHOWN_MAX: Final = 5
-"""Names of others that one sentence has."""
+"""The most names of other clusters in one sentence."""
 
 
 @dataclass

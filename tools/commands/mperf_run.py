@@ -31,9 +31,9 @@ from jgroups_py.tools.commands.mperf_load import HEAD, SEQNO_BITS, SlowTaker, me
 
 WINDOWS = 3
 LAST_WAIT = 10.0  # seconds without progress after which missing messages count as lost
-WORDS_MAX = 3  # of the parent: start, totals, leave
+WORDS_MAX = 3  # orders of the parent: start, totals, leave
 LEAD = 0.2  # seconds between the first member and the second
-START_DELAY = 0.3  # seconds from "everybody is there" to the first message
+START_DELAY = 0.3  # seconds from the complete view to the first message
 
 
 log = logging.getLogger("jgroups_py.mperf")

@@ -31,7 +31,7 @@ def _cancel() -> None:
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
-    if getattr(context, "_jsc", None) is not None:  # else the context is just being made
+    if getattr(context, "_jsc", None) is not None:  # otherwise the context is just being made
         context.setLogLevel("OFF")
         context.cancelAllJobs()
 

@@ -1,5 +1,5 @@
 """Commands that only developers of this project need.
 
-May import: everything.
+May import: all rooms.
 Imported by: tools.cli, by name.
 """

@@ -37,7 +37,7 @@ SITES: Final = {"NYC": "ABC", "SFO": "TS"}
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFault:
-    """One fault, in virtual seconds. ``seconds`` None: nobody has noticed it."""
+    """One fault, in virtual seconds. ``seconds`` None: no member has noticed it."""
 
     what: str
     stack: str

@@ -9,7 +9,7 @@ from jgroups_py.buckets.errors import BucketError
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A damaged stretch. ``offset``: where it begins; ``until``: the place at which reading goes on. None: it cannot go
+    """A damaged stretch. ``offset``: where it begins; ``until``: the place at which reading continues. None: it cannot go
     on. ``number``: records read before it;
     ``after``: the last key before it. Keys between that one and the next one that is read may be lost."""
 

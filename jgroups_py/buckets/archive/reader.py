@@ -31,14 +31,13 @@ FOOTLESS: Final = (
     f"behind its end the footer of {FOOTER.size} bytes is damaged, or not the last thing"
 )
 SEARCH_MAX: Final = 1 << 20
-"""The most bytes behind a damage that are searched for the next good record. Beyond them reading goes on at the next
-point."""
+"""The most bytes behind a damage that are searched for the next good record. Beyond them reading continues at the next point."""
 
 
 class ArchiveReader:
     """``with ArchiveReader(file) as archive: for record in archive: ...`` raises BadArchive for the first damage, after all records before it.
 
-    ``archive.records(damaged=found.append)`` goes on behind damages and reports each of them.
+    ``archive.records(damaged=found.append)`` continues after each damage and reports it.
     """
 
     def __init__(self, file: str | os.PathLike[str]) -> None:
@@ -131,7 +130,7 @@ class ArchiveReader:
         """Yield all records in order.
 
         Args:
-            damaged: called with each damage; reading goes on behind it. Without it the first one raises BadArchive.
+            damaged: called with each damage; reading continues after it. Without it the first one raises BadArchive.
             between: from one point of ``end()`` up to another one, or to the end (None). Then counts and digest of the whole are not checked.
         """
         reading = _Reading(self, damaged)
@@ -155,7 +154,7 @@ class ArchiveReader:
                 yield record
 
     def check(self) -> End:
-        """Read everything and return the end. BadArchive: the first damage."""
+        """Read the whole archive and return its end. BadArchive: the first damage."""
         for _ in self.records():
             pass
         return self.end()
@@ -255,7 +254,7 @@ class _Reading:
         return value, after
 
     def _behind(self, at: int, error: BadFrame) -> int | None:
-        """Return the place at which reading goes on: the next frame if it is good, else the next good record, else the
+        """Return the place at which reading continues: the next frame if it is good, else the next good record, else the
         next point."""
         until = error.next
         if until is None or not self._archive.is_good(until):

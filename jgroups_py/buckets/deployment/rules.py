@@ -1,4 +1,4 @@
-"""Rules of a deployment (A66, A24, A32, A47), checked before anything is placed.
+"""Rules of a deployment (A66, A24, A32, A47), checked before any bucket is placed.
 
 Source: 5.1.2 Placement rules; 4.4.1 (order of creation).
 """

@@ -77,7 +77,7 @@ class HttpServer:
             connection.start_next_cycle()
 
     async def _exchange(self, guest: Guest, connection: h11.Connection) -> bool:
-        """Serve one request. Return whether another one may follow."""
+        """Serve one request. Return whether another request may follow."""
         try:
             head = await self._next(guest, connection)
             if not isinstance(head, h11.Request):

@@ -32,7 +32,7 @@ from jgroups_py.buckets.items.requests import (
     Word,
 )
 
-_DIGITS_MAX: Final = 20  # of 2**64 - 1
+_DIGITS_MAX: Final = 20  # the length of 2**64 - 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,8 +66,7 @@ class Objects(Generic[T]):
     values. A method must not wait. ``call`` is typed for ordinary methods, too. ``read_at``: "slave" lets
     slaves answer methods that only read.
 
-    A call raises the errors of ``BucketNode.request``, the ``errors`` of the kind, and TypeError before anything is
-    sent. A cancelled call may be carried out or not.
+    A call raises the errors of ``BucketNode.request``, the ``errors`` of the kind, and TypeError before any message is sent. A cancelled call may be carried out or not.
     """
 
     def __init__(

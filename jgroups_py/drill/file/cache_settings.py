@@ -17,7 +17,7 @@ from jgroups_py.errors import ConfigError
 
 
 def settings_of(plan: DrillPlan, site: str, stack: Settings, file: Path) -> CacheSettings:
-    """Return the cache's settings. Its stack is written to ``file``, with everything resolved.
+    """Return the cache's settings. Its stack is written to ``file``, with all variables and includes resolved.
 
     Raises ``ConfigError``.
     """

@@ -104,8 +104,8 @@ def find(name: str) -> Path | Traversable:
 
 
 def load(name: str | Path) -> Drill:
-    """Read a drill file, or a shipped drill by its name (``nyc-sfo``). Raises ``ConfigError``;
-    nothing is started."""
+    """Read a drill file, or a shipped drill by its name (``nyc-sfo``). Raises ``ConfigError`` before any
+    member is started."""
     path = find(str(name))
     if isinstance(path, Path):
         return _DrillReader(read_bounded(path, FILE_BYTES_MAX)).drill()
@@ -127,7 +127,7 @@ class _DrillReader(YamlReader):
         self._sites: dict[str, tuple[str, ...]] = {}
         self._workload = DEFAULT
 
-    # for every kind of value
+    # the function handles every kind of value
 
     def _place(self, node: yaml.Node) -> FilePlace:
         return FilePlace(self.source.name, *place_of(node))

@@ -31,7 +31,7 @@ TIMES = ("detection", "takeover", "unrelayed_at_site_failure")
 PRIMARY_ONLY = "primary only"
 """The values of ``relay`` in a drill file."""
 CACHE_FAULTS = (*FAULTS, "bootstrap")
-"""Caches have one more: everything is sent to a site."""
+"""Caches have one more: all nodes are sent to a site."""
 CACHE_COUNTS = ("lost", "stale", "doubly_owned", "diverged", "discarded")
 CACHE_TIMES = ("detection", "unprotected", "bootstrap", "unrelayed_at_site_failure")
 """The figures that may be expected of caches: numbers of keys, and times."""
@@ -61,7 +61,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class NetworkFaults:
-    """The faults of packets; ``None``: nothing is injected. Fractions and seconds, one way."""
+    """The faults of packets; ``None``: no fault is injected. Fractions and seconds, one way."""
 
     latency: DrawnValue | None = None
     jitter: DrawnValue | None = None

@@ -376,7 +376,7 @@ class _Site:
     """The present members, by the plan: named faults are certain, roles take one of many."""
 
     def __init__(self, members: Sequence[str]) -> None:
-        self.gone: dict[str, None] = {}  # certainly not there
+        self.gone: dict[str, None] = {}  # members that are certainly absent
         self.members = members
         self.hidden = 0  # members that fell by a role, so their names are unknown
 
@@ -418,9 +418,9 @@ def _check_who_is_there(drill: Drill, events: Sequence[PlannedEvent]) -> None:
 
 
 def _check_restart(event: PlannedEvent, target: Selector, site: _Site) -> None:
-    assert target.what is not None  # the loader takes no sites
+    assert target.what is not None  # the loader refuses sites
     if target.is_role and site.gone and not site.hidden:
-        site.gone.popitem()  # one of them; if not, the run reports it
+        site.gone.popitem()  # one of them; otherwise the run reports it
     elif target.what in site.gone:
         del site.gone[target.what]
     elif site.hidden:

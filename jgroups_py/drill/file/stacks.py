@@ -70,7 +70,7 @@ def site_settings(
     """Return a member's stack, with the drill's overrides and RELAY's site. ``stack``: another file than the plan's.
     With SEAL the stack is a file beside ``bridge_file``.
 
-    Raises ``ConfigError`` for an override that does not fit, before anything is started.
+    Raises ``ConfigError`` for an override that does not fit, before any member is started.
     """
     planned = plan.site(site)
     file = stack or planned.stack

@@ -88,7 +88,7 @@ class BucketNumbers:
 
 @dataclass
 class BucketVerdict(OperationsVerdict):
-    """``judged``: the members that read everything at the end."""
+    """``judged``: the members that read all keys at the end."""
 
     sites: dict[str, BucketNumbers] = field(default_factory=dict)
     stale: list[int] = field(default_factory=list)

@@ -128,7 +128,7 @@ class Order:
         return [v for v, write in self.writes.items() if write.removed and write.acked < by]
 
     def known(self, version: Version | None) -> bool:
-        """May it be found: did somebody write it without a certain refusal?"""
+        """Return whether the value may be found: a writer wrote it, and was not certainly refused."""
         if version is None:
             return True
         write = self.writes.get(version)

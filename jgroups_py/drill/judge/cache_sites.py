@@ -4,7 +4,7 @@ The members of a site name the keys that another site has not acknowledged: just
 (``unsent``). An acknowledged value that is not named must be there. After a site failure, named and missing values are
 ``unrelayed``: the number of writes of a key, the last one, the age of the oldest.
 
-Members that fell without a last word cannot be asked until somebody adopts their nodes: their last list counts.
+Members that crashed without a final report cannot be asked until another member adopts their nodes, so their last list counts.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class SitesOfHistory:
         return found
 
     def _open(self, named: _Named, until: float) -> bool:
-        """Had nobody adopted its nodes before ``until``?"""
+        """Return whether no member had adopted its nodes before ``until``."""
         for who, said in self._told.items():
             if who.site != named.who.site or self._evidence.ended(who) < until:
                 continue
@@ -213,7 +213,7 @@ class SitesOfHistory:
     def _held_after(
         self, key: int, site: str, other: str, t: float
     ) -> list[tuple[float, Version | None]]:
-        """Return the values that ``other`` owned of the key when ``site`` had failed. None: nobody there had it."""
+        """Return the values that ``other`` owned of the key when ``site`` had failed. None: no member there had it."""
         rounds: dict[str | None, list[tuple[float, Version | None]]] = {}
         for record in self._looks:
             detail = record.detail or {}

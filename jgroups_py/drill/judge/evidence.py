@@ -130,7 +130,7 @@ class Evidence(Lives):
             self.sites.append(site)
         who = None if site is None or member is None else Who(site, member, incarnation)
         if self._silent and who in self._silent and event not in _ASKED:
-            return  # a vanished host's own actions reach nobody
+            return  # a vanished host's own actions reach no other host
         if event == "deliver":
             assert who is not None and origin is not None and seqno is not None
             self._deliver(who, t, origin, seqno, detail)

@@ -236,7 +236,7 @@ def _directed(verdict: Verdict, site: str, t: float) -> bool:
 
 
 def _sent_until_failure(one: SiteFlow, t: float, evidence: Evidence) -> bool:
-    """Was anything sent after ``t`` that should have arrived, without a later site failure?"""
+    """Return whether a message was sent after ``t`` that should have arrived, without a later site failure."""
     failed = any(
         fault.event == "fail_site" and fault.t >= t and fault.site in (one.origin, one.target)
         for fault in evidence.faults
@@ -270,7 +270,7 @@ def fills(samples: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[float, 
 def growth(points: Sequence[tuple[float, float]]) -> Growth | None:
     """Return the steady growth over ``GROWTH_SECONDS`` that would fill it first."""
     fastest: Growth | None = None
-    begin = 0  # since then it has not shrunk
+    begin = 0  # since then the buffer has not shrunk
     back = 0  # the last sample that is GROWTH_SECONDS older
     for place, (t, fill) in enumerate(points):
         if place and fill < points[place - 1][1]:

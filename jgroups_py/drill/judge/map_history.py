@@ -80,8 +80,7 @@ class KeyHistory:
         return one.acked + CLOCK_MARGIN < two.began
 
     def outdated(self, found: Version | None, among: Iterable[Version], by: float) -> list[Version]:
-        """Return those ``among`` which are surely later than the value ``found`` at that time. All, if nobody put that
-        value."""
+        """Return those ``among`` which are surely later than the value ``found`` at that time. All, if no host put that value."""
         wanted = list(among)
         if found is not None:
             if found not in self.puts:

@@ -206,7 +206,7 @@ class Rules:
         """Return the fate of a message of ``site``. ``sent``: ``-NEVER`` if unknown. ``at_home``: when members there
         delivered it."""
         if not at_home:
-            return Fate("")  # unsent, or delivered abroad only
+            return Fate("")  # unsent, or delivered only at other sites
         if sent == -NEVER:
             sent = at_home[0]
         reign = self._reign(site, sent)
@@ -346,7 +346,7 @@ class Rules:
                 return None, True
         if not took:
             return None, False
-        return max(took + fell), True  # a late fall of another one counts, too
+        return max(took + fell), True  # a late crash of another member counts, too
 
     def _site_detection(self, site: str, t: float) -> tuple[float | None, bool]:
         lives = self.lives
@@ -393,7 +393,7 @@ def _obliged(lives: Lives, site: str) -> dict[Who, float]:
             if new is None or name not in new.members:
                 since.pop(name, None)
         main = new
-        for member, one in held.items():  # back after a split
+        for member, one in held.items():  # they are back after a partition
             if main is not None and one.key == main.key:
                 since.setdefault(member.origin, t)
     if main is None:

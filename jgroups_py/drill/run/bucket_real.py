@@ -14,7 +14,7 @@ from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress, RunLog
 
 STANDING_SECONDS: Final = 10.0
-"""Seconds for a member to report everybody's components, on an idle machine."""
+"""Seconds for a member to report the components of all members, on an idle machine."""
 
 
 def run_bucket_real(plan: DrillPlan, progress: Progress) -> RunLog:

@@ -188,7 +188,7 @@ class BucketUser(User[BucketWorkload, SentRequest]):
                 with contextlib.suppress(BucketError):
                     found[key] = await self._asked(key, b"?")
 
-        # One wait for all: without a quorum nobody answers, and each key by itself would wait as long.
+        # There is one wait for all keys, because without a quorum no member answers, and each key by itself would wait as long.
         with trio.move_on_after(within):
             async with trio.open_nursery() as nursery:
                 for _ in range(min(keys, READS_MAX)):

@@ -1,8 +1,8 @@
 """The application of a cache drill: requests at a rate, and a log of their results.
 
 A value names its writer and number: ``["NYC", "A#1", 17, padding]``. Requests do not wait for each other, as those of
-many clients. Half of the writes are batches that read first and log the replaced value. A lost write therefore shows
-even if nobody reads before the next one.
+many clients. Half of the writes are batches that read first and log the replaced value. So a lost write is noticed even if no
+member reads before the next write.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Course(ABC, Generic[M]):
 
     @abstractmethod
     async def _tell_relay(self, relay: M, what: str, site: str) -> None:
-        """Tell a relay to ``promote`` its own site or ``bootstrap`` another one."""
+        """Tell a relay to ``promote`` its own site or ``bootstrap`` another site."""
 
     # --- present members
 
@@ -236,7 +236,7 @@ class Course(ABC, Generic[M]):
         await self._tell_relay(relay, "promote", site)
 
     async def _bootstrap(self, event: PlannedEvent) -> None:
-        """Let every other living site send everything to the given one."""
+        """Let every other living site send all nodes to the given site."""
         site = event.targets[0].site
         relays = [self._relay(other.name) for other in self.plan.sites if other.name != site]
         there = [relay for relay in relays if relay is not None]

@@ -165,7 +165,7 @@ class FaultyDriver(MemoryDriver):
         before, self.network.sender = self.network.sender, self
         try:
             if self.silent:
-                # a member's own end reaches nobody
+                # a member's own end reaches no other member
                 return
             super().execute([out for out in outs if not self._in_vain(out)])
         finally:
@@ -230,7 +230,7 @@ class FaultyDriver(MemoryDriver):
     # --- pausing
 
     def pause(self) -> None:
-        """Stop everything here until ``resume``."""
+        """Stop all tasks of this host until ``resume``."""
         self._paused = True
 
     def resume(self) -> None:

@@ -136,7 +136,7 @@ class DrillMember:
     ) -> DrillRecord:
         return DrillRecord.of_member(time.monotonic(), self.task, event, origin, seqno, **detail)
 
-    # the course of it
+    # the member's course
 
     async def run(self, commands: _Lines) -> None:
         self.tell("ready")
@@ -247,7 +247,7 @@ class DrillMember:
                     self.leaving = True
                 case _:
                     await self.obey(command)
-        os._exit(3)  # the runner is gone; a goodbye helps nobody
+        os._exit(3)  # the runner is gone; a goodbye has no use
 
     async def obey(self, command: dict[str, Any]) -> None:
         """Obey a command that only some kinds of members know."""

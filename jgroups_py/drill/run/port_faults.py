@@ -68,7 +68,7 @@ class PortFaults:
         return self._delay(figures) + (RESEND_SECONDS if self._happens(figures.loss) else 0.0)
 
     def sends(self, dest: Endpoint) -> bool:
-        """May anything leave for this destination?"""
+        """Return whether packets to this destination may be sent."""
         return not self._vanished and dest[1] not in self.cut
 
     def _of(self, port: int) -> FaultFigures:

@@ -151,7 +151,7 @@ class RealDrill(TrioCourse[Process]):
         self._settings = {who: self._make_settings(*who) for who in plan.members}
         self._relays = any("RELAY.site" in s.attributes for s in self._settings.values())
 
-    # before the start
+    # the run has not started
 
     def _stack_of(self, stack: str) -> str:
         """Return the stack, or its TCP form if this machine has no usable multicast."""
@@ -468,7 +468,7 @@ class RealDrill(TrioCourse[Process]):
     async def _restart(self, site: str, name: str) -> None:
         former = self._members[site, name]
         if former.vanished and former.process.returncode is None:
-            os.kill(former.process.pid, signal.SIGKILL)  # frees the ports
+            os.kill(former.process.pid, signal.SIGKILL)  # this frees the ports
         await former.ended.wait()
         self.progress.say(self.now, f"restart {site}.{name}")
         member = await self._spawn(site, name, former.incarnation + 1)

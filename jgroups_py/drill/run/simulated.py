@@ -416,7 +416,7 @@ class Simulation(Course[Member]):
 
     async def _restart(self, site: str, name: str) -> None:
         former = self.world.member(name, site)
-        while former.alive:  # the former one is still leaving
+        while former.alive:  # the former member is still leaving
             await self._wait(BLOCKED_SECONDS)
         self._leaving.pop(former, None)
         self.progress.say(self.now, f"restart {site}.{name}")

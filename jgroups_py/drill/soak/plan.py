@@ -112,7 +112,7 @@ class Cycle:
 
     @property
     def probe_at(self) -> float:
-        """Return when everything is at rest and each member sends one more message."""
+        """Return the time at which the group is at rest and each member sends one more message."""
         return (self.quiet_at + self.end) / 2
 
 

@@ -135,7 +135,7 @@ class Compared:
 
 
 def compare(samples: list[SoakSample], end: float, slacks: Mapping[str, float]) -> list[Compared]:
-    """Compare everything at a quarter of ``end`` and at ``end``. ``slacks``: of figures of one process, by name."""
+    """Compare all samples at a quarter of ``end`` with those at ``end``. ``slacks``: of figures of one process, by name."""
     early, late = window(samples, end / 4), window(samples, end)
     members = max(len(sample.members) for sample in samples)
     totals = [sample.total() for sample in early], [sample.total() for sample in late]

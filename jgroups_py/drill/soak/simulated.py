@@ -84,7 +84,7 @@ class LongSimulation(SparingCourse[Member], Simulation):
             self.world.oracle = RelayOracle(self.world)
         self.soak = plan
         self.result = SoakRun()
-        self._relays = False  # nobody samples RELAY's buffers
+        self._relays = False  # RELAY's buffers are not sampled
         self.world.after_each_step.remove(self._watch_bridge)
         self._probed: dict[tuple[str, Member], int] = {}
 
@@ -189,7 +189,7 @@ class LongSimulation(SparingCourse[Member], Simulation):
         return None
 
     def _probe(self, cycle: Cycle) -> None:
-        """Send one message of each member, which everybody must get exactly once."""
+        """Send one message of each member, which all members must get exactly once."""
         self._probed.clear()
         members = list(self.world.members.values())
         for member in members:

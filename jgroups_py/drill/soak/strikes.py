@@ -1,4 +1,4 @@
-"""Faults of a run without end: one that finds nobody is counted, and the run goes on."""
+"""Faults of an endless run. A fault that finds no member is counted, and the run continues."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def walk(roots: Mapping[str, Any], outside: Iterable[Any] = ()) -> Tables:
             table = tables.at(name)
             table.length += len(thing)
             table.size += sys.getsizeof(thing)
-        elif depth:  # a root itself is no table
+        elif depth:  # a root itself is not a table
             _owner(tables, name).size += sys.getsizeof(thing, 0)
     tables.found = {n: t for n, t in sorted(tables.found.items()) if t.length or t.size}
     return tables

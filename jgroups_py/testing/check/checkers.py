@@ -33,9 +33,9 @@ PROBLEMS_MAX = 50
 
 
 class Checker:
-    """Watches members. ``problems`` is empty: everything held.
+    """Watches members. ``problems`` is empty if all checks held.
 
-    Use ``payload`` for everything that is sent, and ``watch`` every member when it starts.
+    Use ``payload`` for all sent messages, and ``watch`` every member when it starts.
     """
 
     def __init__(self) -> None:

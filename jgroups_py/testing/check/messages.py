@@ -43,7 +43,7 @@ _STATE: Final = list[tuple[bytes, int, bool, list[int]]]
 
 @dataclass(slots=True)
 class _Track:
-    """The messages of one sender and kind that one member has got."""
+    """The messages of one sender and kind that a member has received."""
 
     last: int = 0
     known: bool = False
@@ -323,7 +323,7 @@ class Messages:
             track = seen.track(UUID(raw), MULTICAST)
             early = seen.track(UUID(raw), OOB).seen
             if number < track.last or not early.keys() <= set(oob):
-                early.clear()  # an older state: everything after it comes again
+                early.clear()  # an older state: all messages after it come again
             if raw == member.address and number < track.last and not apart:
                 self._say("state", member, f"has {number} of its own, had {track.last} before")
             track.last, track.known, track.apart = number, True, apart

@@ -40,7 +40,7 @@ def given_up(
 
 
 def unrest(sites: Mapping[str, SiteTables], origins: Mapping[bytes, Origin]) -> str | None:
-    """Describe the parts that are not at rest: buffers, relays, sessions, digests. None: everything is."""
+    """Describe the parts that are not at rest: buffers, relays, sessions, digests. None: all of them are."""
     for site in sites.values():
         living = site.living()
         if not site.is_settled:
@@ -60,7 +60,7 @@ def unrest(sites: Mapping[str, SiteTables], origins: Mapping[bytes, Origin]) -> 
             continue
         for raw, number in site.highest(living).items():
             if raw not in relays[0].relay.state.delivered:
-                continue  # departed and forgotten
+                continue  # the origin has departed and is forgotten
             base = relays[0].relay.state.base.get(raw, 0)
             for far in sites.values():
                 for watched in far.living() if far is not site else ():

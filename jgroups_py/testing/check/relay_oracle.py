@@ -342,7 +342,7 @@ class RelayOracle:
         raw = origin.watched.raw
         if origin.watched.site is watched.site:
             return False
-        # A blind joiner begins behind everything that all have acknowledged.
+        # A blind joiner begins after all messages that all members have acknowledged.
         start = origin.watched.site.trimmed.get(raw, 0) if watched.blind else 0
         left = [(max(first, origin.base + 1, start + 1), last)]
         for span in watched.skipped.get(raw, ()):
@@ -406,7 +406,7 @@ class RelayOracle:
                 site.fallen += 1
             return
         if gone.member.address in old.members[: watched.relay.config.buffering_members]:
-            self._fall(gone)  # leavers, too: their buffers go with them
+            self._fall(gone)  # leavers count, too, because their buffers are lost
         track = watched.tracks.get(raw)
         if merged or (track is not None and not track.exact):
             return
@@ -590,8 +590,8 @@ class RelayOracle:
     # --- at rest
 
     def forget_ended(self) -> None:
-        """Drop, at rest in runs of many hours, the data of ended members that no living one names, and checksums of
-        messages that everybody has."""
+        """Drop, at rest in runs of many hours, the data of ended members that no living member names, and checksums of messages
+        that all members have."""
         living = [w for site in self.sites.values() for w in site.living()]
         named = dict.fromkeys(w.raw for w in living)
         for watched in living:
@@ -630,5 +630,5 @@ class RelayOracle:
         return relay_at_rest.given_up(self.sites, self._origins)
 
     def unrest(self) -> str | None:
-        """Return the things that are not at rest: buffers, relays, sessions, digests. None: everything is."""
+        """Return the things that are not at rest: buffers, relays, sessions, digests. None: all of them are."""
         return relay_at_rest.unrest(self.sites, self._origins)

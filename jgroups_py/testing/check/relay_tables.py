@@ -26,7 +26,7 @@ class Origin:
     sums: array[int] = field(default_factory=lambda: array("L"))
     """A checksum of each payload; number n is at n - 1 - dropped."""
     dropped: int = 0
-    """Numbers without a checksum: everybody has them."""
+    """Numbers without a checksum: all members have these messages."""
     quiet: dict[int, None] = field(default_factory=dict)
     """Numbers that are not looped back."""
     first_at: float = 0.0

@@ -1,7 +1,7 @@
 """Violation: the one type for findings of checks, and the exception that ends a run.
 
 May import: nothing of testing.
-Imported by: everything that judges.
+Imported by: all checkers and judges.
 """
 
 from __future__ import annotations

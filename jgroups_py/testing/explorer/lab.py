@@ -28,7 +28,7 @@ LENGTH_MAX: Final = 10_000_000
 
 @dataclass(slots=True)
 class RunOutcome:
-    """The findings of a run. ``problems`` empty: everything held. ``faults``: those with a target. ``story``: the
+    """The findings of a run. ``problems`` is empty if all checks held. ``faults``: those with a target. ``story``: the
     events, for people."""
 
     seed: int

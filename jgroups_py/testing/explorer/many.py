@@ -26,7 +26,7 @@ SHOWN_MAX: Final = 5
 @dataclass(frozen=True, slots=True)
 class Job:
     """The settings for all seeds. ``shrink_runs`` 0: failing cases are not shrunk. ``kind``: the back end, by default
-    the first with the profile. ``folder`` None: nothing is written."""
+    the first with the profile. ``folder`` None: no file is written."""
 
     profile: str
     size: Size = ANYTHING

@@ -40,7 +40,7 @@ def each(
 
     ``chunk``: jobs handed to a process at once. ``stop_after``: seconds of real time after which no further chunk
     begins. If the caller stops iterating, chunks that have not begun are cancelled, and the others have ``END_SECONDS``.
-    With one process everything runs here.
+    With one process all jobs run in this process.
     """
     begun = time.monotonic()
     waiting = iter(jobs)
@@ -80,8 +80,8 @@ def _on_processes(
 def _end(pool: ProcessPoolExecutor) -> None:
     """End the processes. Their present work is awaited for ``END_SECONDS``.
 
-    A process that is killed while it sends a result leaves half of it in the pipe. The pool waits for the other half as
-    long as anybody could write it: other processes, which wait for their turn to write, and this one.
+    A process that is killed while it sends a result leaves half of it in the pipe. The pool waits for the other half as long as a
+    process could write it: another process, which waits for its turn to write, or this process.
     """
     results: Any = pool._result_queue
     waiting = {process.sentinel: process for process in pool._processes.values()}

@@ -45,7 +45,7 @@ NAMES: Final = "ABCDEF"
 
 
 class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One member: when it starts, how long its turns take, and when it stands still for how long (0: never)."""
+    """One member: the time of its start, the duration of its turns, and the time and duration of its pause (0: never)."""
 
     at: float
     name: str

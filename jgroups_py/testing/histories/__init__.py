@@ -7,7 +7,7 @@
     nodes.py        a model of a tree cache
     register.py     a model of registers by name
 
-It imports nothing of the project; ``explore``, ``drill`` and ``testing`` import it. Users take it from
+It imports no other module of the project; ``explore``, ``drill`` and ``testing`` import it. Users take it from
 ``jgroups_py.testing``.
 
 May import: the rooms below the simulator.

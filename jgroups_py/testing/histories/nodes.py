@@ -224,7 +224,7 @@ def _path(path: Path) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return attributes as {a=1}, anything else as it is."""
+    """Return attributes as {a=1}, and any other value unchanged."""
     if isinstance(value, tuple) and all(map(_is_item, value)):
         return "{" + " ".join(f"{key}={data}" for key, data in value) + "}"
     return str(value)

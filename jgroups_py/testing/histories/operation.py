@@ -31,9 +31,9 @@ class Operation:
             then it may have happened at any time after ``call``, or not at all, and ``result`` is UNKNOWN.
             Operations that certainly did not happen are left out of a history.
         result: the returned value.
-        copy: set for a read of a copy that follows the others: the name of that copy. Such reads
-            see everything that had returned before they were called, and reads of one copy never go
-            back in time; two copies need not be equally far. Empty: an operation like any other.
+        copy: set for a read of a copy that follows the others: the name of that copy. Such reads see all changes that
+            had returned before the read was called, and reads of one copy never go back in time. Two copies may
+            be at different changes. Empty: an operation like any other.
     """
 
     caller: str

@@ -2,8 +2,8 @@
 
 An operation may come next if no open one must precede it. Failed attempts are remembered as the set of done operations
 and the state, so that another path to the same pair is not tried. An attempt also ends when an open operation wants a
-value that is gone and that no open one writes (``Model.wants``, ``gives``). An operation that may come next, has the
-right result and changes nothing is taken at once: if there is an order, there is one in which it comes now.
+value that is gone and that no open one writes (``Model.wants``, ``gives``). An operation that may come next, has the right
+result and changes no value is taken at once: if there is an order, there is one in which it comes now.
 
 Source:  Wing, Gong: Testing and Verifying Concurrent Objects (1993), the search. Lowe: Testing for Linearizability
          (2016), the memory of tried steps. Horn, Kroening: Faster Linearizability Checking via P-compositionality
@@ -157,7 +157,7 @@ class _Search:
         return done, state
 
     def _next(self, done: int, state: Any) -> Iterator[tuple[int, Any]]:
-        """Yield the operations to try now, first those that write a value that another one waits for."""
+        """Yield the operations to try now, first those that write a value for which another operation waits."""
         choices = self._may_be_next(done)
         if len(choices) > 1 and self.wanted_facts:
             choices = self._by_need(choices, state)

@@ -39,7 +39,7 @@ class Clock:
             actions.append((action, args))
 
     def at_end(self, end: Callable[[], None]) -> None:
-        """Run ``end`` once after everything of this instant; at once if nothing runs now."""
+        """Run ``end`` once after all actions of this time; at once if no action runs now."""
         if self._stepping:
             self._ends[end] = None
         else:
@@ -56,7 +56,7 @@ class Clock:
         return self._instants[0] * self.grid if self._instants else None
 
     def step(self) -> bool:
-        """Run everything of the next instant. False: nothing is left."""
+        """Run all actions of the next time. False: no action is left."""
         if not self._instants:
             return False
         tick = self._instants[0]
@@ -70,7 +70,7 @@ class Clock:
                 action(*args)
                 index += 1
                 if index == len(actions):
-                    self.end_turns()  # which may add more, too
+                    self.end_turns()  # these actions may add more, too
         finally:
             self._stepping = False
         self.events += index

@@ -208,7 +208,7 @@ class Host:
 
     def reset(self, other: Host, *, one_way: bool = False) -> None:
         """Reset the connections to ``other``, as something on the way does (a firewall, a NAT table that was emptied);
-        packets under way are lost. ``one_way``: only this host notices, the other one when it sends next."""
+        packets under way are lost. ``one_way``: only this host notices at once; the other host notices when it sends next."""
         now = self.world.clock.now
         for handle, connection in list(self.connections.items()):
             out, back = connection.out, connection.back
@@ -264,7 +264,7 @@ class Host:
             self._run_loop()
             self._wanted = self.now + TICK
             if self._turn_time:
-                self._want_turn()  # at least for its tick
+                self._want_turn()  # the driver needs it at least for its tick
 
     def _run_loop(self) -> None:
         """Run one late turn: timers before arrivals, which is the worse order of the two."""

@@ -62,8 +62,8 @@ class Told(Protocol):
 class Member:
     """The handle that a test or a drill holds of one simulated process.
 
-    ``on_batch``, ``on_view`` and ``on_state`` are called when the application *takes* an item; by default it
-    takes everything at once. ``reading = False`` makes it a reader that never reads; ``take``
+    ``on_batch``, ``on_view`` and ``on_state`` are called when the application *takes* an item; by default it takes all items at
+    once. ``reading = False`` makes it a reader that never reads; ``take``
     then takes by hand.
     """
 
@@ -230,7 +230,7 @@ class Member:
             self.world.oracle.offered(self, item)
         self.unread.append(item)
         if self.reading and len(self.unread) == 1:
-            # Taken after the handler that is running: reading is a step of its own.
+            # The item is read after the running handler, because reading is a step of its own.
             self.host.machine.soon(self._read_all)
 
     def _read_all(self) -> None:

@@ -1,7 +1,7 @@
 """The simulated network: connectivity, delays and losses.
 
-Each direction of each pair of hosts draws from its own generator, so that one link's luck does not
-depend on another's traffic.
+Each direction of each pair of hosts draws from its own generator, so that the losses of one link do not depend
+on the traffic of another link.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Network:
         return self.inside if self.sites[source] == self.sites[dest] else self.between
 
     def cut(self, groups: Iterable[Iterable[str]], *, one_way: bool = False) -> int:
-        """Cut every group of hosts off from every other; hosts not named are cut off from
-        nobody. ``one_way``: only packets from an earlier group to a later one are dropped.
+        """Cut every group of hosts off from every other group. Hosts that are not named keep all
+        their links. ``one_way``: only packets from an earlier group to a later one are dropped.
         Returns a token for ``heal``."""
         token = self._new_token()
         self._cuts[token] = (tuple(frozenset(g) for g in groups), one_way)

@@ -1,7 +1,7 @@
 """A machine that tracks the protocols entered by a step: only their invariants can have changed.
 
 A step enters few layers of a stack: a heartbeat never reaches flow control. Checking all layers after every step takes
-half the time of a run. A change through another path (an answer to another protocol, say) is found when everything is
+half the time of a run. A change through another path (an answer to another protocol, say) is found when all protocols are
 checked, every ``EVERY`` steps.
 """
 
@@ -20,8 +20,7 @@ EVERY: Final = 16
 
 
 class CheckedMachine(Machine):
-    """See the module's docstring. ``check`` checks everything, ``check_step`` the protocols entered since its last
-    call."""
+    """See the module's docstring. ``check`` checks all protocols, ``check_step`` the protocols entered since its last call."""
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)

@@ -46,7 +46,7 @@ def _share_decoding(protocols: Sequence[Protocol], decode: Callable[[bytes], Pac
 class World:
     """See the package's docstring.
 
-    ``seed``: everything random in the run comes from it. ``check``: run every protocol's
+    ``seed``: all random numbers of the run come from it. ``check``: run every protocol's
     invariants after each step, and RELAY's across members (``oracle``). ``trace``: called with (time, member, protocol, what, details).
     """
 
@@ -175,7 +175,7 @@ class World:
         self.run(self.clock.now + seconds)
 
     def run(self, until: float) -> None:
-        """Run everything up to and including ``until``."""
+        """Run all actions up to and including ``until``."""
         clock = self.clock
         while (instant := clock.next_instant()) is not None and instant <= until + 1e-12:
             clock.step()
@@ -210,8 +210,8 @@ class World:
             member.stack.close()
 
     def forget_ended(self) -> None:
-        """Free the data of ended members and the items of living applications, in runs of many hours. With RELAY only
-        while everything is at rest."""
+        """Free the data of ended members and the items of living applications, in runs of many hours. With RELAY only while all
+        members are at rest."""
         for member in self.everybody:
             member.views = member.views[-1:]
             member.events.clear()

@@ -302,8 +302,8 @@ def _known(kind: str) -> tuple[Read, Write]:
 
 
 def decode(kind: str, data: bytes | memoryview, version: int = DEFAULT_VERSION) -> Json:
-    """Return the fields of ``data``. RemoteProtocolError for anything wrong with the bytes,
-    LocalProtocolError for an unknown kind."""
+    """Return the fields of ``data``. RemoteProtocolError for malformed bytes, LocalProtocolError for an
+    unknown kind."""
     return decode_whole(_known(kind)[0], data, version)
 
 

@@ -6,15 +6,15 @@ ours (a Java member would not understand it):
 
     FREEZE    ->   Every survivor takes no more messages of senders that are not in the new view, and hands out none of
                    the others. It reports the delivered number of each sender.
-    REPORT    <-   The goal per sender is the highest number that anybody has delivered. When everybody has
-                   all goals, the view goes out at once.
+    REPORT    <-   The goal for a sender is the highest number that any member has delivered. When all members have reached
+                   all goals, the view is sent at once.
     FETCH     ->   A survivor that lacks messages gets the goals, and the members that have the messages.
     DECIDED   ->   All others get the goals.
     DONE      <-   The survivor has delivered up to the goals. When all have, the view goes out.
     VIEW      ->   The view itself for the survivors that hold: its multicast would wait for it. It also says that no
                    other goals come, so messages that could not be fetched are not needed.
-    THAW      ->   No member departs after all. A message that THAW overtakes is ignored. It also goes to members that
-                   were asked in a round that this one replaced.
+    THAW      ->   No member departs after all. A message that THAW overtakes is ignored. It also goes to members that were asked
+                   in a round which this round replaced.
 
 Agreement needs five rules:
 
@@ -90,7 +90,7 @@ from jgroups_py.wire.values import read_view_digest
 
 _FLAGS = int(Flag.NO_FC)
 _HOLDS: Final = 3
-"""A survivor that waits for the view hands out nothing for this multiple of agree_timeout. A round may last
+"""A survivor that waits for the view delivers no message for this multiple of agree_timeout. A round may last
 twice agree_timeout."""
 
 
@@ -148,7 +148,7 @@ class AgreementTimers(NamedTuple):
     patience: Timer
     """The limit for a view that is put off."""
     hold: Timer
-    """It runs while no messages are handed out here."""
+    """It runs while this member delivers no messages."""
     again: Timer
     """The time when a given-up round begins again."""
 
@@ -180,7 +180,7 @@ class Agreement:
         self._frozen: dict[Address, None] = {}
         self._put_off: PutOff | None = None
         self._handed: ViewId | None = None
-        """The view that was handed over last. Its coordinator decides nothing else in that round."""
+        """The view that was handed over last. Its coordinator makes no other decision in that round."""
 
     def stop(self) -> None:
         """End our own round."""
@@ -320,7 +320,7 @@ class Agreement:
         report = self._freeze(staying)
         if report is None or self.timeout == 0:
             if report is not None:
-                self._decide(round, {})  # others may wait for the decision
+                self._decide(round, {})  # other members may wait for the decision
             return False
         round.reports[me] = report
         out.trace("agree", step="freeze", departing=departing, asked=tuple(round.asked))
@@ -382,7 +382,7 @@ class Agreement:
             return Then.FINISH
         excluding = group.excluding
         if excluding is not None and any(m in excluding for m in waiting):
-            return Then.RETRY  # that member may have gone on without us
+            return Then.RETRY  # that member may have gone on without this member
         round.silence()
         self._timers.round.start(self._out.patience(self.timeout))
         return self.evaluate()

@@ -13,8 +13,8 @@
     the next view              Exclude before it, unless it went up already. FlowOpened after it.
 
 *Most of our view* counts all views without us together. Where fewer members went on than stayed, the rest is the group:
-it keeps sending among itself, and a merge brings the others back. Half of a view counts as most of it: when one of two
-members goes on, the other one cannot know better.
+it keeps sending among itself, and a merge brings the others back. Half of a view counts as most of it: when one of two members
+goes on, the other cannot distinguish that from its own exclusion.
 
 The others will not deliver our messages that they have not delivered by then. They drop multicasts of members outside
 their view, and after a merge they begin at the number that we report (NAKACK2: after all messages that were numbered
@@ -78,7 +78,7 @@ class Exclusion:
         self._has: dict[Address, int] = {}
         self._told = False
         self._told_after: int | None = None
-        """The application was told of all multicasts after this one. None: it was told of none yet."""
+        """The application knows of the loss of all multicasts after this number. None: it was told of none yet."""
         self._wanted: dict[Address, int] = {}
         """Members of our view that have asked. They get an answer when they are not in it any more."""
 

@@ -44,7 +44,7 @@ class Group:
 
     @property
     def is_coordinator(self) -> bool:
-        """Return whether this member is the first of its view and nobody went on without it."""
+        """Return whether this member is the first of its view and no other member went on without it."""
         view = self.view
         return (
             view is not None

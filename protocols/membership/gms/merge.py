@@ -11,7 +11,7 @@
 
 A *stale* member was left behind by the others. Its coordinator is known to have another view. Or its coordinator does
 not answer, and another coordinator in that view has another view. A stale member takes part as a subgroup of its
-own. Any other member whose coordinator said nothing is left to that coordinator. We make a view of our own and become a
+own. Any other member whose coordinator did not answer is left to that coordinator. We make a view of our own and become a
 coordinator if two things hold: no member leads or counts us, and the member that should make our next view has another
 view. (That member may be deaf and have announced its view only.) A member in two views belongs to the newer one.
 
@@ -105,7 +105,7 @@ class ViewMerger:
         self._leader: Address | None = None
         self._members: tuple[Address, ...] = ()
         self._digests: dict[Address, tuple[int, int]] | None = None
-        """Member of the subgroup -> its answer. None: nothing is awaited."""
+        """Member of the subgroup -> its answer. None: no answer is awaited."""
         self._led: _Led | None = None
 
     def _start(self, merge_id: MergeId, patience: float) -> None:
@@ -385,7 +385,7 @@ def participants_of(views: Mapping[Address, View]) -> dict[Address, tuple[Addres
         if leader in views and views[leader].view_id == view.view_id:
             owner.setdefault(member, leader)
         elif leader in views or any(m in views[c] for c in coordinators for m in view):
-            # A member of its view follows another coordinator now, so this one was left behind.
+            # A member of its view follows another coordinator now, so this coordinator was left behind.
             owner.setdefault(member, member)
     newest_first = sorted(coordinators, key=lambda m: (-views[m].id, order_key(m)))
     for leader in newest_first:

@@ -22,8 +22,8 @@ The acting coordinator is the first member of the view that is neither suspected
     new view                  Send VIEW to the old members and JOIN_RSP with digest to the joiners, install
                               the view here, send LEAVE_RSP to leavers.
 
-JOIN_RSP goes out before the view is installed here, so that it reaches the joiner before anything that the
-application sends to it.
+JOIN_RSP goes out before the view is installed here, so that it reaches the joiner before the application's messages to
+it.
 
     Disconnect                LEAVE_REQ to the member that acts as coordinator without us: the coordinator, or
                               the second member if we are the first. Alone, or without a view: Disconnected at once.
@@ -35,8 +35,8 @@ application sends to it.
 GMS installs a view by ``ViewChange`` down, then up. Before it, the members' digest goes down at a joiner
 (``SetDigest``) and at the members of a merge view (``MergeDigest``).
 
-A VIEW without ourselves is not installed, as in JGroups: the others believe that we are dead. The application hears of
-it (excluded.py). The others hear us again, and MERGE3 brings us together. Until then we do not act as coordinator,
+A VIEW without ourselves is not installed, as in JGroups: the others believe that we are dead. The application learns of it
+(excluded.py). The others hear us again, and MERGE3 brings us together. Until then we do not act as coordinator,
 unless the leader of that view is suspected and all its other members tell us that they have not got it.
 
 The parts do not know each other. Only ``GmsRequests`` (requests.py) writes joiners and leavers into ``PendingChanges``.

@@ -40,7 +40,7 @@ class CoordinatorRound:
         """The members that still fetch. None: not all have reported."""
         self.goals: Goals = {}
         self.before: dict[Address, None] = {m: None for m in before if m not in self.asked}
-        """Members that were asked in replaced rounds only, not in this one."""
+        """Members that were asked only in replaced rounds."""
 
     @property
     def held(self) -> tuple[Address, ...]:

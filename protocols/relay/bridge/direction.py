@@ -35,7 +35,7 @@ class Direction:
         return self._state.relays(self.announced)
 
     def say(self) -> None:
-        """Log at the start which site is primary and whether this one relays."""
+        """Log at the start which site is primary and whether this site relays."""
         config, log = self._config, self._out.log
         primary = config.first_primary
         if primary == ALL:

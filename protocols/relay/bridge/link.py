@@ -392,7 +392,7 @@ class RelayBridge:
     # --- to the other sites
 
     def pump(self, session: RelaySession) -> None:
-        """Send everything that may be sent, one piece of each origin in turn."""
+        """Send all messages that may be sent, one piece of each origin in turn."""
         origins = list(self._origins.origins())
         while origins:
             origins = [o for o in origins if self._send_next(session, o)]
@@ -454,7 +454,7 @@ class RelayBridge:
                 out.trace("relay", origin=shown, seqno=first, count=count, to=to)
 
     def send_gaps(self, wait: float) -> None:
-        """Send GAPs for numbers missing longer than ``wait``, so that the other site goes on."""
+        """Send GAPs for numbers missing longer than ``wait``, so that the other site can continue."""
         now = self._out.now
         for session in list(self.sessions.values()):
             due = [o for o, since in session.stalled.items() if now >= since + wait]
@@ -550,7 +550,7 @@ class RelayBridge:
         return True
 
     def _refuse(self, session: RelaySession) -> None:
-        """End the link with the peer. Its new session has no site, so nothing is taken from it or sent to it."""
+        """End the link with the peer. Its new session has no site, so no message is accepted from it or sent to it."""
         self.posts.gone(session)
         self._drop_inbox(session)
         self._token += 1

@@ -1,8 +1,8 @@
 """COLLECT: the round in which a member becomes a holder, and the results of the last one. See RELAY.md.
 
 The member asks every member of its view. Each answers, after it has installed that view, with its knowledge and its
-buffered runs. The asker fetches missing runs, one piece at a time. The round is over when all members have answered and
-nothing is left to fetch.
+buffered runs. The asker fetches missing runs, one piece at a time. The round is over when all members have answered and all
+messages are fetched.
 """
 
 from __future__ import annotations

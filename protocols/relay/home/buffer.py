@@ -275,7 +275,7 @@ class RelayBuffer:
         self.bytes += run.size
 
     def trim(self, origin: bytes, upto: int) -> int:
-        """Drop everything at or below ``upto``. Return the number of dropped messages."""
+        """Drop all messages at or below ``upto``. Return the number of dropped messages."""
         held = self._origins.get(origin)
         if held is None:
             return 0
@@ -293,7 +293,7 @@ class RelayBuffer:
         return before - self.messages
 
     def cut(self, origin: bytes, above: int) -> int:
-        """Drop everything above ``above``. Return the number of dropped messages."""
+        """Drop all messages above ``above``. Return the number of dropped messages."""
         held = self._origins.get(origin)
         if held is None:
             return 0

@@ -125,7 +125,7 @@ class CopyKeeping:
         return was_blocked
 
     def trim(self) -> None:
-        """Drop everything that all other sites have acknowledged."""
+        """Drop all messages that all other sites have acknowledged."""
         for origin in self.buffer.origins():
             self.buffer.trim(origin, self._state.trimmed.get(origin, 0))
 

@@ -9,11 +9,11 @@ from jgroups_py.protocols.relay.state import Numbers
 
 class Trimming:
     """A departed origin is forgotten in three steps (RELAY.md, "Joiners, restarts, forgetting"): its last trim has
-    reached all members; FORGET has reached them; other sites are told."""
+    reached all members; FORGET has reached them; other sites are notified."""
 
     def __init__(self) -> None:
         self.trim_all = False
-        """True: the next Trim repeats everything (for joiners, after a take-over)."""
+        """True: the next Trim repeats all numbers (for joiners, after a take-over)."""
         self.forget_all = False
         """True: after the next COLLECT all forgotten origins are repeated (after a merge)."""
         self.trim_serials: dict[bytes, int] = {}

@@ -75,7 +75,7 @@ class RelayLeaving:
             self._go()
 
     def nobody_is_there(self) -> bool:
-        """Is this member alone at home and on the bridge, and has no other site ever acknowledged anything? A site that
+        """Return whether this member is alone at home and on the bridge, and no other site has ever acknowledged a message. A site that
         has acknowledged may come back within ``timeout``."""
         bridge = self._bridge
         alone = bridge.view is not None and not bridge.sessions

@@ -22,7 +22,7 @@ class Reporting:
         self._untold = 0
 
     def view_changed(self) -> None:
-        """Report everything again."""
+        """Report all numbers again."""
         self._told = {}
         self._told_state = None
 
@@ -37,7 +37,7 @@ class Reporting:
         self.due = True
 
     def reset(self) -> None:
-        """Note that nothing is left to report."""
+        """Note that no number is left to report."""
         self.due = False
         self._untold = 0
 

@@ -31,7 +31,7 @@ class RoundStep(Enum):
     ASK = auto()
     """Ask at once for missing messages."""
     FETCHED = auto()
-    """Report that everything up to the goals has been handed out."""
+    """Report that all messages up to the goals have been delivered."""
 
 
 class Round:
@@ -41,7 +41,7 @@ class Round:
         self._me = me
         self._max_window = max_window
         self.held = False
-        """True: no messages are handed out until the view comes."""
+        """True: no messages are delivered until the view comes."""
         self.fetching = False
 
     def freeze(self, senders: Senders, departed: tuple[Address, ...]) -> dict[Address, Sender]:
@@ -64,7 +64,7 @@ class Round:
         return frozen
 
     def thaw(self, senders: Senders, member: Address) -> Sender | None:
-        """Note that ``member`` stays, and return its sender, whose messages may be handed out. None: it was not
+        """Note that ``member`` stays, and return its sender, whose messages may be delivered. None: it was not
         frozen."""
         sender = senders.thaw(member)
         if sender is not None:
@@ -79,12 +79,12 @@ class Round:
             self.fetching = False
 
     def end(self, senders: Senders) -> bool:
-        """Note that the view has come. Return the same as ``release``."""
+        """Note that the view has come. Return the result of ``release``."""
         self.fetching = False
         return self.release(senders)
 
     def release(self, senders: Senders) -> bool:
-        """Return whether messages may have been held, which are to be handed out now."""
+        """Return whether messages may have been held, which must be delivered now."""
         if not self.held:
             return False
         self.held = False

@@ -8,7 +8,7 @@
                       the asker had them.
     GONE from P       P's messages up to its number are lost. Go on behind them.
 
-A member that was taken for dead and comes back learns from a merge where to begin. If that view and its maker are lost,
+A member that was regarded as dead and comes back learns from a merge where to begin. If that view and its maker are lost,
 the member would, without GONE, ask for ever for messages that were forgotten in its absence.
 
 On the wire GONE is a FragHeader (a class every Java member can parse) under NAKACK2's id. The header's id is the
@@ -187,8 +187,8 @@ class Repair:
 
 
 def behind_gone(window: ReceiveWindow, gone: int) -> int:
-    """Return the number from which to go on when all messages up to ``gone`` are lost. Those of them that are here are
-    still handed out."""
+    """Return the number from which to go on when all messages up to ``gone`` are lost. Those that this member has are still
+    delivered."""
     return min(gone, window.pending.first - 1) if window.pending else gone
 
 

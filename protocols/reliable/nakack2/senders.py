@@ -43,13 +43,13 @@ class Sender:
         self.gaps = GapClock(self.gaps.interval)
 
     def not_before(self, delivered: int) -> int:
-        """Return ``delivered``, or the number up to which all messages are stable if that is higher: stable messages
-        cannot be handed out again."""
+        """Return ``delivered``, or the number up to which all messages are stable if that is higher: stable messages cannot be
+        delivered again."""
         return max(delivered, self.purged)
 
     def move_to(self, delivered: int, held: bool) -> None:
-        """Go on after ``delivered``. If that is lower than before, the messages above it that are here are handed out
-        again."""
+        """Go on after ``delivered``. If that is lower than before, this member delivers the messages above it again, if it has
+        them."""
         old = self.window
         if delivered < old.delivered:
             window = ReceiveWindow(delivered)
@@ -104,7 +104,7 @@ class Left(NamedTuple):
 
     delivered: int
     passed: frozenset[int]
-    """Higher numbers, of out-of-band messages that were handed out already."""
+    """Higher numbers, of out-of-band messages that were already delivered."""
     at: float
     """The time when all else was forgotten."""
 
@@ -155,8 +155,7 @@ class Senders:
     # --- changing
 
     def begin(self, member: Address, delivered: int, held: bool) -> None:
-        """Take messages of ``member`` after ``delivered``, and none a second time. ``held``: no messages are handed out
-        at present."""
+        """Take messages of ``member`` after ``delivered``, and none a second time. ``held``: no messages are delivered at present."""
         if member in self.frozen:
             return
         departed = self.departed.pop(member, None)
@@ -169,7 +168,7 @@ class Senders:
             sender.window.passed = departed.window.passed
 
     def begin_again(self, member: Address, delivered: int, held: bool) -> None:
-        """Begin after a merge: the sender goes on at its number of the departure, if that is higher."""
+        """Begin after a merge: the sender continues with its number at the departure, if that is higher."""
         left = self.left.get(member)
         self.begin(member, delivered if left is None else max(delivered, left.delivered), held)
         if left is not None:  # a remembered sender is not frozen

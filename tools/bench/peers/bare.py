@@ -1,4 +1,4 @@
-"""Two processes with one UDP socket each on trio, and nothing else: the floor of a call.
+"""Two processes with one UDP socket each on trio, without any protocol: the least cost of a call.
 
     python -m jgroups_py.tools.bench.peers.bare ARGUMENT    one process; ARGUMENT is JSON
 

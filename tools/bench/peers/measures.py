@@ -33,7 +33,7 @@ HUGE: Final = 200_000
 SLOW: Final = 20e6
 """Bytes a second that the slow member takes. Flow control slows the other members to this rate."""
 FITTING_CREDITS: Final = "400K"
-"""The size of a small buffer of a UDP socket: Linux doubles what is asked for."""
+"""The size of a small buffer of a UDP socket: Linux doubles the requested size."""
 SMALL_BUFFERS: Final = {
     "udp.xml": dict.fromkeys(("UDP.mcast_recv_buf_size", "UDP.ucast_recv_buf_size"), "212992"),
     "tcp.xml": dict.fromkeys(("TCP.recv_buf_size", "TCP.send_buf_size"), "65536"),

@@ -84,7 +84,7 @@ class NatsMember(PlainMember):
         await self._client.flush()
 
     async def _hello(self, message: Any) -> None:
-        # A later process has not heard this one, so answer it.
+        # A later process has not received this process's greeting, so answer it.
         if message.data not in self._heard:
             self._heard.add(message.data)
             await self._client.publish("hello", b"%d" % self.number)

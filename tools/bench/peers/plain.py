@@ -51,7 +51,7 @@ class PlainMember:
         raise NotImplementedError
 
     def publish(self, payloads: Sequence[bytes]) -> None:
-        """Send to all processes, this one included."""
+        """Send to all processes, including this process."""
         raise NotImplementedError
 
     def take(self, wait: float) -> None:

@@ -341,7 +341,7 @@ class RehearsalStage:
     ) -> RehearsedEvent:
         answered = {
             c.key: list(c.answered.items()) for c in self.clients
-        }  # answers go on meanwhile
+        }  # requests are answered meanwhile
         read = self._read()
         lost = sum(
             read[key][place : place + 1] != [token]

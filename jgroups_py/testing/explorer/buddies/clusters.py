@@ -31,7 +31,7 @@ from jgroups_py.values.view import View
 PATHS: Final[tuple[Path, ...]] = (("a",), ("a", "b"), ("c",), ("d",))
 MEMBERS_MAX: Final = 6
 REST_MAX: Final = 300.0
-"""Virtual time in which everything must have come to rest."""
+"""Virtual time in which all members must have come to rest."""
 STEP: Final = 0.05
 
 

@@ -89,7 +89,7 @@ class Scheduler:
         self._heal()
 
     def _recover(self) -> None:
-        """Run until everything is protected, so that the next crash must do no harm."""
+        """Run until all nodes are protected, so that the next crash must do no harm."""
         for _ in range(RECOVERY_MAX):
             if self.world.look_whether_protected():
                 return
@@ -247,7 +247,7 @@ class Scheduler:
         self._take(("stop", side, random.choice((0, 0, 1, 3))))
 
     def _heal(self) -> None:
-        """End all faults: everything is delivered, in random order, and must come to rest."""
+        """End all faults: all messages are delivered, in random order, and the members must come to rest."""
         come_to_rest(self.world, self)
 
 
@@ -263,7 +263,7 @@ def _delicate(machine: BuddyMachine) -> bool:
 
 
 def come_to_rest(world: BuddyWorld, scheduler: Scheduler | None) -> None:
-    """Deliver everything, merge the parts, and judge. Without scheduler: pair by pair."""
+    """Deliver all messages, merge the parts, and judge. Without scheduler: pair by pair."""
 
     def take(step: Step) -> bool:
         return scheduler._take(step) if scheduler is not None else world.step(step)

@@ -124,7 +124,7 @@ class Oracle:
             self._nothing_lost(machines)
 
     def _is_idle(self, machine: BuddyMachine) -> None:
-        """Check that a machine is idle (I6) and everything has ended."""
+        """Check that a machine is idle (I6) and all its calls have ended."""
         left = {
             "unsettled": not machine.settled,
             "frozen": machine.membership.frozen,

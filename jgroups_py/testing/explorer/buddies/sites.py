@@ -48,11 +48,11 @@ class WorldSites:
         self.events: dict[tuple[int, int, Address, int, Path], Stamp] = {}
         """By site, other site, origin, number and path: the subject of an event that left the site."""
         self.held: tuple[dict[Path, Stamp], ...] = tuple({} for _ in numbers)
-        """For each site, the newest stamps that it has acknowledged to another one."""
+        """For each site, the newest stamps that it has acknowledged to another site."""
         self.overflowed = [False for _ in numbers]
-        """True where removals of a site were dropped for another one."""
+        """True if removals of a site were dropped for another site."""
         self.fresh: dict[int, bool] = {}
-        """The first site was built anew and does not have everything of these yet. True: all members there
+        """The first site was built again and does not have all nodes of these sites yet. True: all members there
         have known that they are to send it."""
         self._seen: dict[int, int] = {}
         self._begun = 0
@@ -180,7 +180,7 @@ class WorldSites:
         return True
 
     def _do_bootstrap(self, at: int, to: int | None = None) -> bool:
-        """Let site ``at`` send everything to another one. The relay is asked; if it has crashed, anybody."""
+        """Let site ``at`` send all nodes to another site. The relay is asked, or any member if the relay has crashed."""
         world = self.worlds[at]
         if world is None:
             return False
@@ -290,7 +290,7 @@ class WorldSites:
                 raise Violated("I8", f"{path} at {machine.me!r} is older than was acknowledged")
             for other in others:
                 if node.came or any(site == NAMES[other] for site, _ in node.unsent):
-                    continue  # a value from elsewhere is up to that site
+                    continue  # the other site is responsible for a value of its own
                 there = self.held[other].get(path)
                 if there is not None and there >= node.stamp:
                     continue

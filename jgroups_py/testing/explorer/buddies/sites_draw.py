@@ -199,7 +199,7 @@ def _named(kind: str, pair: Pair) -> Step:
 
 
 def sites_come_to_rest(sites: WorldSites, scheduler: SiteScheduler | None) -> None:
-    """Deliver everything, let time pass until no event is left, and judge."""
+    """Deliver all messages, let time pass until no event is left, and judge."""
 
     def take(step: Step) -> bool:
         return scheduler.take(step) if scheduler is not None else sites.step(step)

@@ -1,6 +1,6 @@
 """A cluster of machines without a stack: every message, view, push and call is one step.
 
-Pairs are FIFO; everything else happens in any order that the scheduler picks. A step is a tuple of
+Messages of one pair are FIFO; the scheduler chooses the order of all other steps. A step is a tuple of
 plain values; one that cannot be taken (any more) is skipped, so parts of a schedule can be left out.
 """
 
@@ -116,10 +116,10 @@ class BuddyWorld:
         self.stored: dict[Address, dict[Path, Any]] = {}
         """The rows in the store of each member."""
         self.spent = 0
-        """Crashes since everything was protected."""
+        """Crashes since all nodes were protected."""
         self.allowed = 0
         self.attentive = False
-        """True: check before every step whether everything is protected."""
+        """True: check before every step whether all nodes are protected."""
         self.steps = 0
         self._names = first
         self._ops = first * 1_000_000
@@ -259,7 +259,7 @@ class BuddyWorld:
         return self.spent < min(self.allowed, len(self.machines) - 1)
 
     def look_whether_protected(self) -> bool:
-        """Begin a new count of crashes if everything is protected."""
+        """Begin a new count of crashes if all nodes are protected."""
         protected = self.protected
         if protected:
             self.spent = 0

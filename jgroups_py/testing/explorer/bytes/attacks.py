@@ -125,7 +125,7 @@ def of_a_stranger(c: Cluster) -> bytes:
 
 
 def _safely(c: Cluster, make: Callable[[], bytes]) -> bytes:
-    """Make a packet; if it cannot be encoded again, replay another one."""
+    """Make a packet; if it cannot be encoded again, replay another packet."""
     try:
         return make()
     except LocalProtocolError:
@@ -153,7 +153,7 @@ def highest_seqno(c: Cluster) -> bytes:
 
 
 def request_for_all(c: Cluster) -> bytes:
-    """Return a request to retransmit everything, existing or not."""
+    """Return a request to retransmit all messages, existing or not."""
     rng = c.random
     offset = rng.choice((0, 1, -5, 2**62))
     size = rng.choice((1, 1000, 60_000))
@@ -258,7 +258,7 @@ def credits(c: Cluster) -> bytes:
 
 
 def stability_nonsense(c: Cluster) -> bytes:
-    """Return STABLE of other views, and of this one with members that are missing or too many."""
+    """Return STABLE of other views, and of the current view with members that are missing or too many."""
     rng = c.random
     member, view = c.joined()
     members = rng.choice((view.members[1:], (c.stranger(),) * 3, ()))
@@ -341,7 +341,7 @@ def of_a_neighbouring_version(c: Cluster) -> bytes:
 
 
 def forged_multicast(c: Cluster) -> bytes:
-    """Return a member's next messages, sent by somebody else."""
+    """Return a member's next messages, sent by another process."""
     kind = c.random.choice((NakAckType.MSG, NakAckType.XMIT_RSP))
     header = NakAckHeader2(kind, c.random.randrange(1, 5000))
     return c.forged({PROTOCOL_IDS["NAKACK2"]: header}, flags=c.random.choice((0, _OOB)))
@@ -507,7 +507,7 @@ def forged_relay_record(c: Cluster) -> bytes:
 
 
 def forged_relay_run(c: Cluster) -> bytes:
-    """Return multicasts of this site or another one, and copies, with numbers of every size."""
+    """Return multicasts of this site or another site, and copies, with numbers of every size."""
     rng = c.random
     kind = rng.choice((*records.MessageKind, 0, 9))
     number = rng.choice((*ODD, 5, 20))

@@ -62,7 +62,7 @@ _BOARD: Final = struct.Struct("!QI")  # inputs so far, bytes of this one
 
 
 def catalogue() -> dict[str, Attacked]:
-    """Return everything that can be attacked, by name."""
+    """Return all targets that can be attacked, by name."""
     everything: list[Attacked] = [*map(Decoder, DECODERS), *STACKS]
     return {target.name: target for target in everything}
 
@@ -163,7 +163,7 @@ class _Run:
                     assert isinstance(conn, mpc.Connection)
                     idle.append(self._came_back(busy.pop(conn)))
                 for worker in [w for w in busy.values() if w.is_wedged(self.plan.hang_cpu)]:
-                    worker.kill()  # its connection ends, which the next turn sees
+                    worker.kill()  # its connection ends, and the next turn notices it
                 if time.monotonic() - told > 5:
                     told = time.monotonic()
                     self.tell(self._progress())
@@ -196,7 +196,7 @@ class _Run:
         return self._elapsed >= WARM * (plan.seconds or 0.0)
 
     def _warm_up(self) -> None:
-        """Import and cache everything before processes are forked. Nothing is judged here."""
+        """Import and cache all modules before processes are forked. Nothing is judged here."""
         for standing in self.standings.values():
             rng = random.Random(f"warm/{standing.target.name}")
             work = FuzzWork(str(rng.random()), 0, WARM_INPUTS, standing.target.begin())

@@ -46,7 +46,7 @@ class Broken(Exception):
 
 
 class Hang(BaseException):
-    """An input took too long. Not an Exception: nobody on the way may swallow it."""
+    """An input took too long. It is not an Exception, so that no handler on the way swallows it."""
 
 
 class Guard:
@@ -128,7 +128,7 @@ def _place(error: BaseException) -> str:
     """Return the innermost lines of ours, innermost first."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(_ROOT)]
     if isinstance(error, Hang):
-        frames = [f for f in frames if f.name != "_tick"][2:5]  # the exact place is chance
+        frames = [f for f in frames if f.name != "_tick"][2:5]  # the exact place is random
     elif isinstance(error, RecursionError):
         frames = frames[:4]
     inner = [f"{f.filename[len(_ROOT) + 1 :]}:{f.lineno}" for f in frames[-2:]]

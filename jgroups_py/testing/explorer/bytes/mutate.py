@@ -243,7 +243,7 @@ class Mutator:
         data[at:at] = word
 
     def _swap(self, data: bytearray, spots: Sequence[Spot], other: Found) -> None:
-        """Insert a line of this text or of the other one somewhere."""
+        """Insert a line of this text or of the other text somewhere."""
         lines = bytes(data).splitlines(keepends=True)
         theirs = other[0].splitlines(keepends=True)
         if lines and theirs:

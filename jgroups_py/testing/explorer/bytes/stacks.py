@@ -116,7 +116,7 @@ class Episode(msgspec.Struct, frozen=True):
 
 @functools.cache
 def honest_packets(scene: FuzzedStack) -> tuple[bytes, ...]:
-    """Return the messages that the members of a scene send before anybody attacks them."""
+    """Return the messages that the members of a scene send before they are attacked."""
     with _quiet():
         cluster = scene.make()
         packets = tuple(dict.fromkeys(cluster.packets))
@@ -278,7 +278,7 @@ class _Siege:
     def hit(self, op: Op, data: bytes) -> None:
         """Send a hostile input. A share of the inputs is traced, and kept when it goes a new way."""
         if op[2] == 0:
-            return  # nobody listens there
+            return  # no process listens there
         self.tell(data)
         counted = self.inputs % _COUNTED == 0
         self.inputs += 1
@@ -309,7 +309,7 @@ class _Siege:
         if rng.random() < 0.1:
             return mutated(cluster)
         data = self.mutator.mutate((one, _map(one)), (other, _map(other)))
-        # With our version: another one is dropped at once.
+        # With our version, because packets of another version are dropped at once.
         return b"\x29\x46" + data[2:] if rng.random() < 0.8 else data
 
 

@@ -35,9 +35,9 @@ _VERSIONS: Final = (DEFAULT_VERSION, make_version(5, 3), make_version(5, 4), mak
 
 @dataclass(frozen=True, slots=True)
 class FuzzTarget:
-    """One decoder. ``run`` raises one of ``errors``, or returns; anything else is a finding.
+    """One decoder. ``run`` raises one of ``errors``, or returns; any other outcome is a finding.
 
-    ``read`` maps its inputs (spots.py). None: inputs are text, or nothing is known of them. ``weight`` is its
+    ``read`` maps its inputs (spots.py). None: inputs are text, or of an unknown kind. ``weight`` is its
     share of the inputs.
     """
 

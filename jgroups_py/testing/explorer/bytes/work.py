@@ -16,7 +16,7 @@ from jgroups_py.testing.explorer.bytes.cover import Edges
 from jgroups_py.testing.explorer.bytes.guard import Guard
 
 CORPUS_MAX: Final = 300
-"""The most inputs kept for a target, seeds included; beyond, one of those that were found first goes."""
+"""The most inputs kept for a target, including seeds. A further input replaces one of the first found ones."""
 FINDINGS_MAX: Final = 5
 """The most findings of a chunk; a broken decoder would fill the disk."""
 TRACED_EVERY: Final = 20

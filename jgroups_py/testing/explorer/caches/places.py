@@ -1,8 +1,8 @@
 """The views of each member with their times, and the views that went on.
 
 A replicated cache is one line of views: each hands its tree on to the next. A partition makes two lines;
-when they merge, the members of one take the other's tree, and their own line has ended. The line that
-everybody has in the end is the one whose promises were kept; changes on others may be gone
+when they merge, the members of one take the other's tree, and their own line has ended. The line that all members have
+in the end is the one whose promises were kept; changes on other lines may be gone
 (design/linearizability.md).
 """
 

@@ -47,7 +47,7 @@ def operations(
     changes, reads = [], []
     for entry in entries:
         if entry.reads_only or _MODEL.only_reads(entry.what):
-            if entry.returned != NEVER:  # otherwise the call shows nothing
+            if entry.returned != NEVER:  # otherwise the call proves nothing
                 reads.append(entry)
         else:
             changes.append(entry)

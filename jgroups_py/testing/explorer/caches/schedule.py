@@ -54,7 +54,7 @@ class Do(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A task at ``member``; goes on with the next incarnation of it."""
+    """A task at ``member``; it continues with the next incarnation of the member."""
 
     member: Name
     steps: Annotated[tuple[Do, ...], Meta(max_length=STEPS_MAX)]

@@ -224,7 +224,7 @@ class CacheStage:
             self._resume(member)
         if not await self._until(lambda: bool(self._here()), START_SECONDS):
             await self._restart(self._names[0])
-        if self.schedule.majority:  # the remaining one of two waits for the other one, for good
+        if self.schedule.majority:  # the remaining one of two members waits for the other, for good
             for name in self.schedule.members:
                 await self._restart(name)
         if not await self._until(self._callers_done, END_SECONDS):
@@ -233,7 +233,7 @@ class CacheStage:
             self.problem = f"not at rest {END_SECONDS:g} s after the faults"
 
     async def _last_look(self) -> None:
-        """Read everything once more, at each member."""
+        """Read all paths once more, at each member."""
         here = self._here()
         self.last = [member.origin for member in here]
         if self.problem:
@@ -337,7 +337,7 @@ class CacheStage:
             self._say("one group goes on without more members than there are buddies")
 
     def _began_alone(self, member: StageMember, manager: BuddyManager) -> bool:
-        """Did it find nobody when it started, though others were there? They may have let it in, and wait for it."""
+        """Return whether it found no other member when it started, although others were there. They may have let it in, and wait for it."""
         alone = manager.view.id == 0
         return alone and any(other is not member for other in self._here())
 
@@ -406,7 +406,7 @@ class CacheStage:
             await self._restart(member.name)
 
     def _watch(self, member: StageMember, cache: TreeCache) -> None:
-        """Follow the views of a member of a cache that is replicated to everybody."""
+        """Follow the views of a member of a cache with full replication."""
         replication = cache._replication
         if isinstance(replication, BuddyReplication):
             manager = replication.manager

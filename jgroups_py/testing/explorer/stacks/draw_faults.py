@@ -56,7 +56,7 @@ class FaultDraw:
         self.moments = [moment for kind in moments for moment in MOMENTS[kind]]
 
     def steps(self, mix: Mapping[str, int], count: int) -> tuple[Step, ...]:
-        """Return ``count`` steps or more, in order of time. At least SURE of them need nobody in particular."""
+        """Return ``count`` steps or more, in order of time. At least SURE of them need no particular member."""
         kinds, weights = list(mix), list(mix.values())
         drawn = self.random.choices(kinds, weights, k=count)
         found = [self.step(kind) for kind in drawn]

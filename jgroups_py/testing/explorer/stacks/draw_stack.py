@@ -112,7 +112,7 @@ def draw_relay_settings(
     for name, values in rare.items():
         if rng.random() < 0.2:
             settings[name] = pick(values)
-    # A site alone keeps everything for the first other one: it would only fill up.
+    # A site alone keeps all messages for the first other site, so its buffer would only fill up.
     if len(sites) > 1:
         settings |= _overflow(rng, credits)
     if "RELAY.max_age" in settings:

@@ -17,7 +17,7 @@
     state                  ``who`` fetch the state from ``other`` (nobody: whom the protocol picks)
     promote                the relay of ``who``'s site makes it primary
 
-Each returns whether it did anything.
+Each returns whether it had an effect.
 """
 
 from __future__ import annotations

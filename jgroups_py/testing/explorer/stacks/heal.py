@@ -1,4 +1,4 @@
-"""The second phase: a core is repaired, everything else is broken for good; then the core must come to rest.
+"""The second phase: a core is repaired, and all other members are broken for good. Then the core must come to rest.
 
 In order, each within ``Healing.within`` seconds:
 
@@ -111,7 +111,7 @@ class Healer:
         return [m for m in started if m is not None]
 
     def _break(self, keep: list[Member]) -> None:
-        """Break everything outside the core for good, and end earlier cuts."""
+        """Break all members outside the core for good, and end earlier cuts."""
         scene, how = self.scene, self.spec.rest
         self.world.heal()
         if not self.rest:
@@ -181,7 +181,7 @@ class Healer:
         return self._say_all(max(1, -(-(least - total) // max(1, len(core)))))
 
     def _again(self) -> bool:
-        """Check again after the losses of full buffers: now everything arrives everywhere."""
+        """Check again after the losses of full buffers: now all messages arrive at all members."""
         if self._lossy:
             return self._say_all(1, near=False)
         return self._reach("messages are missing", self._missing)
@@ -209,7 +209,7 @@ class Healer:
         return self._reach("messages are missing", problem)
 
     def _say(self, member: Member, count: int, near: bool) -> bool:
-        """Send to each without asking flow control, and to everybody if flow control permits."""
+        """Send to each member without asking flow control, and to all members if flow control permits."""
         if not self.scene.send(member, count, 0):
             return False
         for other in self.core(member.site) if near else ():

@@ -8,7 +8,7 @@
     SITE.trigger    the member whose trace the step waited for
     SITE.sender     the last sender                 SITE.asker      the last that asked for a state
 
-``*`` as SITE: any site. If no member has the role, another one of the site is hit. A role of the dead, and a name, then
+``*`` as SITE: any site. If no member has the role, another member of the site is hit. A role of the dead, and a name, then
 find no member.
 """
 
@@ -31,7 +31,7 @@ class Cast:
     core: dict[str, None] | None = None
 
     def newest(self, site: str = "*") -> list[Member]:
-        """Return the newest incarnation of everybody."""
+        """Return the newest incarnation of each member."""
         return [
             self.world.member(name, place)
             for place, names in self.sites.items()

@@ -1,7 +1,7 @@
 """The scene of one run: world, members, traffic, and applications.
 
-An application reads, sends its loads (and waits for flow control), keeps a state with everything delivered to it, and
-opens a new channel after it was expelled.
+An application reads, sends its loads (and waits for flow control), keeps a state with all delivered messages, and opens a new
+channel after it was expelled.
 """
 
 from __future__ import annotations

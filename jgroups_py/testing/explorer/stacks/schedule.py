@@ -1,9 +1,9 @@
-"""A schedule: everything that happens in one run, as plain data.
+"""A schedule: all events of one run, as plain data.
 
 Members are named when the schedule is drawn; the member that a fault hits is named by its role and found at run
 time (``roles.py``), so that a schedule still makes sense when parts of it are taken away.
 
-All times are seconds. ``Step.at`` counts from the moment everybody has been started.
+All times are seconds. ``Step.at`` counts from the time at which all members have been started.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``member`` sends ``count`` messages of ``size`` bytes every ``every`` seconds from ``start`` to
-    ``stop``: to everybody, to one member after the other, or out of band."""
+    """``member`` sends ``count`` messages of ``size`` bytes every ``every`` seconds from ``start`` to ``stop``: to
+    all members, to one member after the other, or out of band."""
 
     member: Name
     start: Seconds
@@ -108,7 +108,7 @@ class After(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One fault, ``at`` seconds after everybody was started. ``who``: names or roles of members, for example ``relay``.
+    """One fault, ``at`` seconds after all members were started. ``who``: names or roles of members, for example ``relay``.
     ``do`` decides which other fields count; see ``jgroups_py/testing/explorer/stacks/faults.py``."""
 
     at: Seconds
@@ -125,7 +125,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Healing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The end of a run: a core is repaired, and everything else is broken for good.
+    """The end of a run: a core is repaired, and all other members are broken for good.
 
     Per site, ``keep`` (a share) of the living members are the core, beginning with the ``turn``-th.
     ``rest``: the fate of the others. ``within``: seconds for one view, for all messages, for
