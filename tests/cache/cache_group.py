@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -20,13 +21,16 @@ from jgroups_py.cache import (
 )
 from jgroups_py.errors import CacheRefused
 
+QUICK_MERGES = str(Path(__file__).parent / "quick.xml")
+"""The stack of tests in real time."""
+
 
 def settings(
     buddies: int = 1, *, auto: bool = True, remove_on_find: bool = True, **more: Any
 ) -> CacheSettings:
     return CacheSettings(
         cache_mode=more.pop("cache_mode", "REPL_SYNC"),
-        stack="sim.xml",
+        stack=more.pop("stack", "sim.xml"),
         cluster_name="test",
         buddy_replication_config=BuddyReplicationConfig(
             buddy_replication_enabled=True,

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 import pytest
 import trio
-from cache_group import Group, group, settings
+from cache_group import QUICK_MERGES, Group, group, settings
 from export_kit import TOKEN, Tree, changes_of, client_of, in_thread, state_of, tree_of
 
 from jgroups_py.buddy.messages import Changes
@@ -214,7 +214,7 @@ class Exported:
         """The addresses of all members until now."""
 
     async def start(self, names: str, buddies: int = 1) -> None:
-        await self.g.start(names, settings(buddies))
+        await self.g.start(names, settings(buddies, stack=QUICK_MERGES))
         await self.g.together()
         for name in names:
             await self.g.nursery.start(self._serve, name)

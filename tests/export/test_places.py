@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from cache_group import group
+from cache_group import QUICK_MERGES, group
 from export_kit import TOKEN, changes_of, client_of, in_thread
 from split_network import SplitNetwork
 
@@ -28,7 +28,7 @@ from jgroups_py.export import (
 
 pytestmark = pytest.mark.sockets
 
-ASYNC = CacheSettings(cache_mode="REPL_ASYNC", stack="sim.xml", cluster_name="test")
+ASYNC = CacheSettings(cache_mode="REPL_ASYNC", stack=QUICK_MERGES, cluster_name="test")
 QUICK = ExportLimits(behind_wait=0.3)
 QUICKER = {"40s": "1s", "8s": "0.3s", "1.5s": "0.3s"}
 """Silent members are noticed sooner."""
