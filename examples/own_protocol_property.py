@@ -27,7 +27,7 @@ class TOTAL_ORDER(Protocol):
         multicast from above     forward it to the sequencer; keep it until it comes back
         FORWARD from a member    multicast it, with the member's address before the payload
         BCAST                    deliver it; what is ours has come back
-        view with another first  forward again what is kept: it was lost with the former one
+        view with another first  forward the kept messages again: they were lost with the former sequencer
 
     Limits: no order between the parts of a split group; the number of kept messages is not bounded.
     """

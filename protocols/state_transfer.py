@@ -368,8 +368,8 @@ class STATE_TRANSFER(Protocol):
         return Digest() if digest is None else digest
 
     def _contained(self) -> Digest:
-        """Return the digest of our state. It includes messages of the state that we received, even if they have not
-        come here yet."""
+        """Return the digest of this member's state. It includes all messages that the received state contains, even
+        messages that this member itself has not received yet."""
         digest = self._digest()
         ahead = {m: (n, n) for m, n in self._covered.items() if n > digest.delivered(m)}
         return Digest({**digest.seqnos, **ahead}) if ahead else digest

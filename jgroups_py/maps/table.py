@@ -63,8 +63,8 @@ def write(rows: Rows, rule: ConflictRule, key: bytes, theirs: MapEntry) -> Chang
 def numbered(
     rule: ConflictRule, mine: MapEntry | None, new: MapEntry, origin: int, number: int
 ) -> MapEntry:
-    """Return a change of this host as it is stored. With a merging rule it contains the present entry, so that it takes
-    nothing back."""
+    """Return the stored form of a change of this host. With a merging rule it contains the present entry, so that no
+    earlier change is undone."""
     if isinstance(rule, LastWriter) or mine is None or new.life > mine.life:
         return replace(new, dots={origin: number})
     value = new.value

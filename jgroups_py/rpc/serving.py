@@ -178,7 +178,7 @@ class Server:
                         value = write(method.function(*args))
                     if most is not None:
                         refuse_larger(len(value), most)
-                except Exception as error:  # also of a codec of the user
+                except Exception as error:  # a user's codec may raise it, too
                     one = ServedCall(name, method, args, src, first + index, flags)
                     reply = self.raised(one, error)
                 else:

@@ -39,7 +39,7 @@ class RunRecord(Lives):
         self.given: dict[Who, list[int]] = {}
         """The place in the log of each of its views."""
         self.silent: dict[Who, int] = {}
-        """By member, the place in the log from which its own actions reach nobody."""
+        """For each member, the place in the log after which its own actions reach no other member."""
 
     @property
     def told(self) -> list[tuple[float, str]]:

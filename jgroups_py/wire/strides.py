@@ -68,8 +68,8 @@ def heads_from(head: bytes | bytearray, count: int, spots: Sequence[int]) -> byt
 
 
 def room_in(head: bytes | bytearray, numbers: Sequence[tuple[int, int]]) -> int:
-    """Return the number of messages, that with ``head`` included, that differ in the low bytes of their numbers only;
-    at most ``AT_ONCE``.
+    """Return how many messages, including the one with ``head``, differ only in the low bytes of their numbers; at most
+    ``AT_ONCE``.
     ``numbers``: where a number is, low byte first, and its bytes."""
     return min([AT_ONCE, *[256 - head[place] for place, _ in numbers]])
 

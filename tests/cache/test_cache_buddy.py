@@ -366,7 +366,7 @@ async def test_a_call_that_is_cancelled_before_it_owned_anything_did_nothing(
 async def test_memory_holds_own_nodes_and_as_much_for_each_buddy(
     buddies: int, autojump_clock: Any
 ) -> None:
-    """Exactly (b + 1) X over all members at rest; with full replication it is n X."""
+    """At rest all members together hold exactly (b + 1) X; with full replication they would hold n X."""
     async with group() as g:
         caches = await g.start("ABCDE", settings(buddies))
         replicated = CacheSettings(cache_mode="REPL_SYNC", stack="sim.xml", cluster_name="full")

@@ -140,7 +140,7 @@ def test_a_joiner_whose_first_questions_get_lost_founds_no_second_group() -> Non
     properties = {"relay.site": "NYC", "jgroups.bind_addr": world.host_address("local", "D")}
     second = world.start("D", "relay-udp.xml", "NYC", properties=properties)
     token = world.partition([first], [second])
-    world.run_for(0.3)  # of the 0.5 s after which D would continue alone
+    world.run_for(0.3)  # shorter than the 0.5 s after which D would continue alone
     world.heal(token)
     world.run_for(1.0)
     assert first.view_names == second.view_names == ("E", "D")

@@ -5,8 +5,8 @@
 A cache alone in this process with its export port, Spark in local mode beside it, on two cores. Redis: one
 server on loopback, nothing on disk; redis-py with hiredis, pipelines of 1,000; rows are put by
 foreachPartition, and read by known keys in mapInArrow (the fastest way found). Jobs take turns, in rounds.
-Figures are of the fastest round and include all work of Spark; "of two cores" is rows by the CPU time of all processes
-(Spark's, Python's, the server's), which other load on the machine changes little. Rows of ours are read "raw" (path and
+Figures are of the fastest round and include all work of Spark. "of two cores" divides the rows by the CPU time of all processes
+(Spark's, Python's, the server's), which depends little on other load of the machine. Rows of ours are read "raw" (path and
 data, as the member keeps them) and as columns.
 """
 

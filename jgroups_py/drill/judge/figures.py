@@ -268,7 +268,7 @@ def fills(samples: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[float, 
 
 
 def growth(points: Sequence[tuple[float, float]]) -> Growth | None:
-    """Return the steady growth over ``GROWTH_SECONDS`` that would fill it first."""
+    """Return the steady growth over ``GROWTH_SECONDS`` that would fill the buffer first."""
     fastest: Growth | None = None
     begin = 0  # since then the buffer has not shrunk
     back = 0  # the last sample that is GROWTH_SECONDS older

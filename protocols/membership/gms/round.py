@@ -48,7 +48,7 @@ class CoordinatorRound:
         return (*self.asked, *self.silent, *self.before)
 
     def is_about(self, departing: tuple[Address, ...], leavers: tuple[Address, ...]) -> bool:
-        """Return whether the round serves a view without ``departing``. ``leavers``: those of them that are alive."""
+        """Return whether the round serves a view without ``departing``. ``leavers``: the departing members that are alive."""
         return self.departing == departing and not self._waits_for_the_dead(leavers)
 
     def _waits_for_the_dead(self, leavers: tuple[Address, ...]) -> bool:
