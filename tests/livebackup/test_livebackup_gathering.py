@@ -117,8 +117,13 @@ async def test_many_operations_do_not_overtake_a_message_that_is_on_its_way(
     autojump_clock: Any,
 ) -> None:
     async with outgoing(GATHER_FROM) as sent:
-        sent.out._at_once = lambda *given: bool(sent.sizes.append(99))
         gate, usual = trio.Event(), sent.out._send
+
+        def overtaking(*given: Any) -> bool:
+            sent.sizes.append(99)
+            return True
+
+        sent.out._at_once = overtaking
 
         async def stuck(data: bytes, to: Any) -> None:
             await gate.wait()
@@ -146,7 +151,9 @@ async def test_many_operations_leave_in_the_step_in_which_the_last_of_them_ends(
         def send(data: bytes, to: Any, to_others: bool) -> bool:
             assert to is None and to_others
             if not blocked:
-                at_once.append(len(decode(data).operations))
+                found = decode(data)
+                assert isinstance(found, Ops)
+                at_once.append(len(found.operations))
             return not blocked
 
         sent.out._at_once = send
