@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CoroutineType, FunctionType, NoneType
-from typing import Any, ClassVar, Final, Literal, NoReturn, TypeVar, cast
+from typing import Any, ClassVar, Final, Literal, NoReturn, TypeVar
 
 import msgspec
 import trio
@@ -33,19 +33,14 @@ _READS: Final = "__livebackup_reads__"
 REMOVAL: Final = "_remove"
 """Stands for a removal in place of a method name. No method of a kind has such a name."""
 METHODS_MAX: Final = 1_000
-"""The most methods whose marks are remembered. Looking at them takes longer than most methods."""
+"""The most methods for which it is remembered whether they are async."""
 _OWN: Final = frozenset({"save", "load"})
 _PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes, list, tuple, dict})
 
 
-def _remembered(function: F) -> F:
-    """Remember the values of a function of a kind or its method."""
-    return cast(F, lru_cache(METHODS_MAX)(function))
-
-
-@_remembered
+@lru_cache(METHODS_MAX)
 def _is_async(method: Callable[..., Any]) -> bool:
-    """Is the method async?"""
+    """Is the method async? Remembered, because the check takes longer than most methods."""
     return inspect.iscoroutinefunction(method)
 
 
@@ -150,13 +145,11 @@ class Catalogue:
         return Catalogue(by_kind, by_name, {op: name for name, op in by_name.items()})
 
 
-@_remembered
 def is_only_reading(kind: type[Stateful], name: str) -> bool:
     """Does the method have the decorator ``only_reads``?"""
     return getattr(getattr(kind, name, None), _READS, False)
 
 
-@_remembered
 def undo_of(kind: type[Stateful], name: str) -> str | None:
     """Return the name of the method that reverses this one. None for an async method, which may be cancelled
     half-way."""
@@ -164,18 +157,10 @@ def undo_of(kind: type[Stateful], name: str) -> str | None:
     return None if method is None or _is_async(method) else getattr(method, _UNDO, None)
 
 
-@_remembered
-def _public_method(kind: type[Stateful], name: str) -> Callable[..., Any] | None:
-    found = getattr(kind, name, None)
-    if not isinstance(found, FunctionType) or name[:1] == "_" or name in _OWN:
-        return None
-    return found
-
-
 def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
     """Return the public method of a kind. Raises BadOperation, which names the object ``key``."""
-    found = _public_method(kind, name)
-    if found is None:
+    found = getattr(kind, name, None)
+    if type(found) is not FunctionType or name[:1] == "_" or name in _OWN:
         raise BadOperation(f"{key} has no public method {name}")
     return found
 

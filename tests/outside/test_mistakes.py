@@ -184,7 +184,7 @@ MISTAKES: dict[str, Callable[[Lab], str]] = {
     "the port is in use": port_in_use,
     "`bind_addr` is not an address of this machine": wrong_interface,
     "`--bind-addr eth0`: the name of an interface": name_of_an_interface,
-    '`bind_addr="10.0.0.5"`, and nothing encrypts': nothing_encrypts,
+    '`bind_addr="10.0.0.5"` without encryption': nothing_encrypts,
     "the others run JGroups 4": another_version,
     "the others use another cluster name": another_cluster_name,
     "the network has no multicast": no_multicast,
