@@ -2,7 +2,7 @@
 
 The task that reads the channel serves requests where they stand in the stream. So a method that is not async sees the
 group as it was when the request arrived (``Rpc.view``), and is done before the next item is looked at. Async methods
-are started in that order and run side by side. What is not a call goes to ``items``.
+are started in that order and run side by side. Items that are no calls go to ``items``.
 
 A request without items before it, for which that task waits, needs no task (arrived.py): it is served when the stack
 has handed it up, and its reply leaves in the same turn.
