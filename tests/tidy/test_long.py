@@ -25,6 +25,7 @@ def test_the_list_has_the_tests_whose_longest_case_took_a_second(
         (file, "test_each_test_on_the_list_exists_and_shows_no_requirement[a]", 0.1),
         (file, "test_each_test_on_the_list_exists_and_shows_no_requirement[b]", 1.5),
         (file, "test_the_list_has_the_tests_whose_longest_case_took_a_second", 0.9),
+        ("tests.stateful.test_stable.TestStable", "runTest", 2.0),
     ]
     report = tmp_path / "tests.xml"
     report.write_text(
