@@ -294,8 +294,8 @@ class Channel:
         flags: int = 0,
         loopback: bool = True,
     ) -> bool:
-        """Send like ``send``, and hand the message to the network before this call returns. Return False if ``send`` would wait;
-        nothing was sent then.
+        """Send like ``send``, and hand the message to the network before this call returns, or at the end of the stack's step if
+        one runs. Return False if ``send`` would wait; nothing was sent then.
 
         It is for a message that is large enough already: it waits for no other one of this turn of the loop.
         """

@@ -11,6 +11,7 @@ import trio.testing
 from toy import TOY
 
 from jgroups_py import Batch, Channel, ChannelLimits, Expelled, Message, View
+from jgroups_py.values.batch import Credit
 from jgroups_py.values.events import Event, Expel
 
 
@@ -100,8 +101,6 @@ async def test_batches_give_whole_runs_and_go_on_where_messages_stopped(
 async def test_credit_goes_back_when_the_last_message_of_a_run_is_taken(
     open_toy: Any, autojump_clock: Any
 ) -> None:
-    from jgroups_py.values.batch import Credit
-
     async with open_toy(name="A") as a:
         toy = toy_of(a)
         run = Batch(None, (b"12", b"34"), {}, a.address, credits=(Credit(a.address, True, 4),))
@@ -249,8 +248,6 @@ async def test_a_member_that_is_given_up_twice_leaves_once(
 async def test_a_block_takes_messages_in_the_step_in_which_they_arrive_while_the_reader_waits(
     open_toy: Any, autojump_clock: Any
 ) -> None:
-    from jgroups_py.values.batch import Credit
-
     async with open_toy(name="A") as a:
         toy, taken = toy_of(a), list[bytes]()
 

@@ -107,10 +107,8 @@ async def _on_sockets(
         open_rpc(b, Target()),
     ):
         await a.wait_members(2)
-        for channel in (
-            a,
-            b,
-        ):  # a caller of the same process sends nothing while the called member polls
+        # A caller of the same process sends nothing while the called member polls.
+        for channel in (a, b):
             channel.driver._requests.watch._limit = 0  # type: ignore[attr-defined]
         yield a, b, rpc
 
