@@ -91,6 +91,8 @@ class BuddyManager:
         self._wake = trio.Event()
         self._receiving = self._draining = False
         self._unsaid: list[SendMessage] | None = None
+        self._acknowledged = 0
+        """Acknowledgements that were sent."""
         self._pushing = trio.Event()
         self._waiting: dict[Address, deque[bytes]] = {}
         self._nursery: trio.Nursery | None = None
@@ -344,8 +346,15 @@ class BuddyManager:
         self.ready.set()
 
     def _take(self, batch: Batch) -> None:
-        """Handle all messages of a batch, then send the answers. Send only the last of several acknowledgements in a
-        row: it covers the others."""
+        """Handle all messages of a batch, then send the answers. An owner that writes again and again sends the next change soon after
+        the acknowledgement, so the driver may look for it (request_watch.py)."""
+        acknowledged = self._acknowledged
+        self._answer(batch)
+        if self._acknowledged != acknowledged:
+            self._channel.driver.answered += len(batch.payloads)
+
+    def _answer(self, batch: Batch) -> None:
+        """Handle all messages of a batch. Send only the last of several acknowledgements in a row: it covers the others."""
         if len(batch.payloads) == 1:
             self._receive_all(batch)
             return
@@ -428,6 +437,8 @@ class BuddyManager:
 
     def _say(self, send: SendMessage) -> None:
         payload, machine = payload_of(send.tag, send.message), self.machine
+        if type(send.message) is OpAck:
+            self._acknowledged += 1
         for member in machine.members if send.to is None else (send.to,):
             if member != machine.me:
                 self._send(member, payload)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import msgspec
 import trio
@@ -45,6 +45,8 @@ from jgroups_py.errors import CacheError, NotOwner, ReplicationError
 from jgroups_py.values.address import Address
 
 Mode = Literal["take", "create"]
+_STEPS_MAX: Final = 4
+"""Other tasks run after this many calls that were acknowledged in the step that made them: they may want to call, too."""
 Having = tuple[Address, tuple[Address, ...]]
 """The owner of a node, and the members that keep its backups."""
 
@@ -63,6 +65,11 @@ class _Ticket(msgspec.Struct, eq=False):
     due: float = 0.0
     abandon: bool = False
     late: bool = False
+    alone: bool = False
+    """No other call was under way when it began."""
+
+    def is_completed(self) -> bool:
+        return self.completed is not None
 
     def wake(self) -> None:
         task, self.task = self.task, None
@@ -103,6 +110,8 @@ class BuddyReplication(MemberReplication):
         self._tickets: dict[int, _Ticket] = {}
         self._waiting: dict[_Ticket, None] = {}
         """Tickets in the order in which they are due."""
+        self._in_one_step = 0
+        """Calls that were acknowledged in the step that made them, since other tasks could run."""
         self._ids = count(1)
         self._written: dict[Path, Node | None] = {}
         """The nodes that calls here have changed in this step of the machine."""
@@ -159,7 +168,8 @@ class BuddyReplication(MemberReplication):
         machine_call = MachineCall(
             ticket.id, wanted, lambda _: self._compute(call), mode=mode, new=call.options.new
         )
-        self.manager.submit(machine_call, alone=self._waits(call) and not self._waiting)
+        ticket.alone = self._waits(call) and not self._waiting
+        self.manager.submit(machine_call, alone=ticket.alone)
         while not call.computed and ticket.completed is None:
             if not await self._wait(ticket, abandon=True):
                 raise ReplicationError(
@@ -174,10 +184,13 @@ class BuddyReplication(MemberReplication):
         assert ticket is not None and call.computed
         if not self._waits(call):
             return
+        if ticket.completed is None and ticket.alone:
+            await self._look_for_end(ticket)
         if ticket.completed is None and not await self._wait(ticket, abandon=False):
             raise ReplicationError(
                 f"changed here, not acknowledged by all buddies within {self._timeout:g} s"
             )
+        assert ticket.completed is not None
         if ticket.completed.outcome is not BuddyOutcome.DONE:
             raise _problem(ticket.completed)
 
@@ -233,6 +246,22 @@ class BuddyReplication(MemberReplication):
         entry = self.manager.entries.get(path)
         return entry is None or entry.to is not None
 
+    async def _look_for_end(self, ticket: _Ticket) -> None:
+        """Look for the acknowledgements in this step, so that no task has to be woken by them (answer_watch.py). Other tasks run
+        after every ``_STEPS_MAX`` calls that ended so."""
+        if not self.manager.channel.driver.watch(ticket.is_completed):
+            return
+        self._in_one_step += 1
+        if self._in_one_step < _STEPS_MAX:
+            return
+        ticket.due = trio.current_time() + self._timeout
+        self._waiting[ticket] = None  # calls that begin meanwhile are bundled
+        try:
+            await trio.lowlevel.checkpoint()
+        finally:
+            self._in_one_step = 0
+            del self._waiting[ticket]
+
     async def _wait(self, ticket: _Ticket, *, abandon: bool) -> bool:
         """Wait until the machine reports on the ticket. False: the time is over. ``abandon``: at a time-out or a
         cancellation, cancel the call in the same step, so that it cannot run later."""
@@ -250,6 +279,7 @@ class BuddyReplication(MemberReplication):
             await trio.lowlevel.wait_task_rescheduled(abort)
         finally:
             del self._waiting[ticket]
+            self._in_one_step = 0
         return not ticket.late
 
     async def end_waits(self) -> None:
