@@ -248,7 +248,8 @@ class SocketDriver(Driver):
             self.happened(BindFailed(handle, problem))
             return
         udp = self.sockets[handle] = UdpSocket(handle, sock, answers=isinstance(out, Bind))
-        self.happened(Bound(handle, opening.local_of(sock)))
+        buffer = opening.granted(sock, socket.SO_RCVBUF)
+        self.happened(Bound(handle, opening.local_of(sock), buffer))
         self.nursery.start_soon(self._read_datagrams, udp)
 
     def _connect(self, out: Connect) -> None:

@@ -127,10 +127,11 @@ Out = Bind | JoinGroup | CountListeners | SendTo | Connect | Write | Close | Res
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The socket is open, and bound to ``local``."""
+    """The socket is open, and bound to ``local``. ``receive_buffer``: the bytes that the system granted to a UDP socket; 0: not known."""
 
     handle: Handle
     local: Endpoint
+    receive_buffer: int = 0
 
 
 @dataclass(frozen=True, slots=True)

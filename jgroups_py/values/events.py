@@ -505,6 +505,14 @@ class HasMulticast(Query):
 
 
 @dataclass(frozen=True, slots=True)
+class ReceiveBuffer(Query):
+    """-> int: the bytes of multicasts (or unicasts) that may wait unread at this member before more are lost, None if none are lost
+    or the number is not known. UDP."""
+
+    multicast: bool
+
+
+@dataclass(frozen=True, slots=True)
 class IsCoordinator(Query):
     """-> bool. GMS."""
 

@@ -281,7 +281,13 @@ class Discovery(Protocol):
         ended, again = [], []
         for search in self._searches.values():
             if search.ends_at <= self.now:
-                ended.append(search)
+                if self.silence_is_certain and search.ask_at and not search.found:
+                    # This process was late, and so were the others in it. They get the time after the second request.
+                    search.ends_at = self.now + search.ends_at - search.ask_at.pop()
+                    search.ask_at.clear()
+                    again.append(search)
+                else:
+                    ended.append(search)
             elif search.ask_at and search.ask_at[0] <= self.now:
                 search.ask_at.pop(0)
                 if self.config.num_discovery_runs > 1 or not search.found:

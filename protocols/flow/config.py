@@ -28,6 +28,9 @@ class FlowConfig(ProtocolSettings):
     max_strangers: int = 100
     """The most senders outside the view that are owed credits."""
 
+    fit_receive_buffer: bool = True
+    """Have no more bytes under way than the system granted to this member's own receive buffer, if these are fewer than ``max_credits``."""
+
     ignored: ClassVar[frozenset[str]] = frozenset({"max_block_times"})
 
     def __post_init__(self) -> None:

@@ -23,6 +23,10 @@ than the credits are given back before it is complete; account.py says how much.
 A sender with fewer credits than its receiver gives back unasked waits for ``max_block_time``, and asks. From then on the
 receiver gives it less at a time.
 
+Datagrams that a receive buffer does not hold are lost. So a sender has no more under way than its own buffer was granted: the
+others' buffers are like it, as a rule, and no message tells their size. Such a sender asks sooner (SOON_SECONDS), and a member
+that had to be asked, such as Java, is asked at once from then on.
+
 Credits are totals here, but increments on the wire. A credit gets lost when a merge skips messages between groups that could
 not hear each other. So a member of the other side that asks twice, and from which no message has come for a while, is
 owed the requested bytes, without the bytes that are still to be consumed. This happens once in a merge, because the
@@ -57,6 +61,7 @@ from jgroups_py.values.events import (
     IncompleteBytes,
     LacksCredit,
     Query,
+    ReceiveBuffer,
     SharedAttribute,
     ViewChange,
 )
@@ -69,6 +74,8 @@ LEAK_SECONDS: Final = 60.0
 """Seconds after which a credit that a sender waits for is no longer under way."""
 LATE_SECONDS: Final = 0.1
 """A request so long after the last message is that of a sender that has waited, because it was given nothing unasked."""
+SOON_SECONDS: Final = 0.2
+"""A sender whose receive buffer limits it asks after so long: a member with more credits counts longer before it gives unasked."""
 NO_FC: Final = int(Flag.NO_FC)
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 _FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE)
@@ -87,6 +94,7 @@ class Lane:
         "blocked_at",
         "dest",
         "granted",
+        "late",
         "peak",
         "queue",
         "queued",
@@ -111,6 +119,9 @@ class Lane:
         """The time when a message last got through, while messages wait."""
         self.asked: dict[Address, None] = {}
         """The members that were asked for credits since then."""
+        self.late: dict[Address, None] = {}
+        """The members that gave nothing before they were asked, although the receive buffer limits this sender. They are
+        asked as soon as messages wait."""
 
     def measure(self, max_credits: int) -> None:
         """Compute ``room`` after ``granted`` has changed."""
@@ -150,9 +161,7 @@ class FlowControl(Protocol):
 
     def start(self) -> None:
         config = self.config
-        self._max = config.max_credits
-        least = config.min_credits or int(config.max_credits * config.min_threshold)
-        self._threshold = config.max_credits - least
+        self._limit_to(config.max_credits)
         self._lanes: dict[Address | None, Lane] = {}
         self._debts: dict[Address, _Debt] = {}
         self._view: View | None = None
@@ -160,6 +169,8 @@ class FlowControl(Protocol):
         """The members that went on without this one, until the next view."""
         self._ask_timer = self.timer(self._on_ask)
 
+        self.fitted_credits = 0
+        """The bytes that may be under way in place of ``max_credits``, because the receive buffer holds no more. 0: it holds them."""
         self.bytes_sent = 0
         self.bytes_received = 0
         self.bytes_consumed = 0
@@ -174,6 +185,34 @@ class FlowControl(Protocol):
         """The number of messages that waited for a member that left."""
         self.strangers_dropped = 0
         self.bad = 0
+
+    def _limit_to(self, most: int) -> None:
+        """Let ``most`` bytes be under way to a member."""
+        config = self.config
+        least = config.min_credits or int(config.max_credits * config.min_threshold)
+        self._max = most
+        self._threshold = most - least * most // config.max_credits
+
+    def _fit_buffer(self) -> None:
+        """Have no more under way than fits into a receive buffer. Members of a group have buffers like ours, as a rule."""
+        config = self.config
+        buffer = self.ask_down(ReceiveBuffer(self.multicast)) if config.fit_receive_buffer else None
+        most = config.max_credits if buffer is None else min(buffer, config.max_credits)
+        if most == self._max:
+            return
+        self._limit_to(most)
+        self.fitted_credits = most if most < config.max_credits else 0
+        if self.fitted_credits:
+            self.log.info(
+                "at most %d bytes are under way to a member in place of max_credits (%d), because the receive buffer has no more",
+                most,
+                config.max_credits,
+            )
+        for lane in self._lanes.values():
+            lane.measure(most)
+        for sender, debt in list(self._debts.items()):
+            debt.threshold = min(debt.threshold, self._threshold)
+            self._settle(sender, debt)
 
     # --- sending
 
@@ -250,8 +289,6 @@ class FlowControl(Protocol):
         )
 
     def _block(self, lane: Lane) -> None:
-        if not self._ask_timer.armed:
-            self._ask_timer.start(self.config.max_block_time)
         self._ask_if_idle(lane)
         lane.peak = max(lane.peak, lane.queued)
         if not lane.blocked:
@@ -264,11 +301,15 @@ class FlowControl(Protocol):
 
     def _ask_if_idle(self, lane: Lane) -> None:
         """Ask members for missing credits, if they owe less than the amount that they replenish by
-        themselves."""
+        themselves. Ask the others later."""
+        timer, at = self._ask_timer, self._ask_at(lane)
+        if timer.deadline is None or timer.deadline > at:
+            timer.start_at(at)
         idle = [
             member
             for member in self._short(lane)
-            if member not in lane.asked and lane.sent - lane.granted[member] < self._threshold
+            if member not in lane.asked
+            and (lane.sent - lane.granted[member] < self._threshold or member in lane.late)
         ]
         lane.asked.update(dict.fromkeys(idle))
         self._ask(lane, idle)
@@ -290,16 +331,26 @@ class FlowControl(Protocol):
             self.trace("request", to=member, amount=amount)
             self._say(member, FcType.CREDIT_REQUEST, amount)
 
+    def _ask_at(self, lane: Lane) -> float:
+        """Return the time at which members are asked for credits that messages wait for."""
+        wait = self.config.max_block_time
+        if self.fitted_credits and lane.blocked_at == lane.stuck_at:
+            wait = min(wait, SOON_SECONDS)
+        return lane.blocked_at + wait
+
     def _on_ask(self) -> None:
         due = None
         for lane in self._lanes.values():
             if not lane.queue:
                 continue
-            at = lane.blocked_at + self.config.max_block_time
+            at = self._ask_at(lane)
             if at <= self.now:
                 lane.blocked_at = self.now
                 at = self.now + self.config.max_block_time
-                self._ask(lane, self._short(lane))
+                short = self._short(lane)
+                if self.fitted_credits:
+                    lane.late.update(dict.fromkeys(short))
+                self._ask(lane, short)
             due = at if due is None else min(due, at)
         if due is not None:
             self._ask_timer.start_at(due)
@@ -479,6 +530,7 @@ class FlowControl(Protocol):
             self.pass_event_up(event)
             return
         self._view = event.view
+        self._fit_buffer()
         for member in event.view.left_since(event.old):
             self._debts.pop(member, None)
         if isinstance(event.view, MergeView):
@@ -487,6 +539,7 @@ class FlowControl(Protocol):
         self.on_view(event.view)
         self.pass_event_up(event)
         for lane in list(self._lanes.values()):
+            lane.late = {member: None for member in lane.late if member in event.view}
             self._go_on(lane)
 
     def _merged(self, view: MergeView) -> None:
@@ -530,7 +583,9 @@ class FlowControl(Protocol):
 
     def memory_limits(self, members: int) -> dict[str, int]:
         """Return the most memory of messages that the application has not taken, packed (backlog.py)."""
-        return {"max_credits": self._max * (members if self.multicast else members - 1)}
+        return {
+            "max_credits": self.config.max_credits * (members if self.multicast else members - 1)
+        }
 
     def check(self) -> None:
         for lane in self._lanes.values():

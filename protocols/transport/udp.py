@@ -37,7 +37,7 @@ from jgroups_py.stack.ports import (
 )
 from jgroups_py.stack.services import FRAGMENTATION
 from jgroups_py.values.address import IpAddress
-from jgroups_py.values.events import Event, LookAround, NobodyListens
+from jgroups_py.values.events import Event, LookAround, NobodyListens, Query, ReceiveBuffer
 from jgroups_py.values.native import has_settings, mypyc_attr
 
 MAX_DATAGRAM = 65507
@@ -82,6 +82,7 @@ class UDP(TP):
         self._group = 0
         self._local: Endpoint | None = None
         self._group_open = False
+        self._unicast_buffer = self._group_buffer = 0  # granted bytes
         self._destination = (self.config.mcast_addr, self.config.mcast_port)
 
     @property
@@ -125,6 +126,12 @@ class UDP(TP):
             self.put(CountListeners(self._group, self.bind_host))
         super().event_down(event)
 
+    def answer(self, query: Query) -> Any:
+        if type(query) is ReceiveBuffer:
+            of_group = query.multicast and self.config.ip_mcast
+            return (self._group_buffer if of_group else self._unicast_buffer) or None
+        return super().answer(query)
+
     def on_input(self, item: In) -> None:
         if type(item) is Datagram:
             if item.source == self._local:
@@ -134,8 +141,10 @@ class UDP(TP):
         elif isinstance(item, Bound):
             if item.handle == self._unicast:
                 self._local = item.local
+                self._unicast_buffer = item.receive_buffer
             else:
                 self._group_open = True
+                self._group_buffer = item.receive_buffer
             if self._local is not None and (self._group_open or not self._group):
                 self.opened(*self._local)
         elif isinstance(item, Listeners):

@@ -101,6 +101,31 @@ async def test_more_than_credits_from_python(parts: JavaParts, stack: str, multi
         assert (out_of_order, wrong) == (0, 0)
 
 
+@pytest.mark.parametrize("multicast", [True, False])
+async def test_a_small_buffer_of_python_does_not_make_java_wait(
+    parts: JavaParts, multicast: bool
+) -> None:
+    """Java counts 2.4 MB before it gives credits unasked, and a sender with a small buffer has 0.2 MB under way."""
+    small = dict.fromkeys(("UDP.mcast_recv_buf_size", "UDP.ucast_recv_buf_size"), "212992")
+    async with mixed_group(parts, "udp") as group:
+        java = await group.java("J")
+        python = await group.python("P", attributes=small)
+        await java.tell("quiet", "on")
+        dest = None if multicast else python.address_of(java)
+        began = trio.current_time()
+        with trio.fail_after(30):
+            for n in range(1, COUNT + 1):
+                await python.channel.send(filler(n, SIZE, 8), dest)
+        counters = python.channel.statistics().protocols["MFC" if multicast else "UFC"]
+        assert counters["fitted_credits"] == 212_992
+        assert trio.current_time() - began < 10, "it waits once, and then asks at once"
+        await java.start("bulk", "*" if multicast else "P", "-", COUNT, SIZE, 7)
+        await java.finished()
+        await python.until(lambda: len(python.from_(java, multicast=multicast)) >= COUNT)
+        crcs = [m.crc for m in python.from_(java, multicast=multicast)]
+        assert crcs == [zlib.crc32(filler(n, SIZE, 7)) for n in range(1, COUNT + 1)]
+
+
 async def test_lost_doubled_and_reordered_datagrams_are_survived(parts: JavaParts) -> None:
     faults = FaultFilter(seed=1)
     async with mixed_group(parts, "udp") as group:

@@ -7,7 +7,7 @@ after the load. Virtual time shows losses, repetitions and the time of the repai
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -31,11 +31,19 @@ def payloads() -> list[bytes]:
 class Load:
     """Four members that all send everything as soon as they are not blocked; the last one is slow."""
 
-    def __init__(self, turn: float, buffer: int) -> None:
+    def __init__(
+        self,
+        turn: float,
+        buffer: int,
+        *,
+        receive_buffer: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
         self.world = world = World(1, check=False)
+        world.receive_buffer = receive_buffer
         self.members: list[Member] = []
         for name in "ABCD":
-            self.members.append(world.start(name, "udp.xml", "load"))
+            self.members.append(world.start(name, "udp.xml", "load", attributes=attributes))
             assert world.run_until(lambda: world.views_agree(self.members), limit=10)
         self.next: dict[tuple[str, Address], int] = {}
         self.total = len(payloads())
@@ -86,3 +94,30 @@ def test_a_slow_member_with_small_buffers_does_not_make_the_group_collapse(
     assert [len(member.views) for member in load.members] == views, "nobody was suspected"
     print(f"{load.world.now - began:.2f} s, {resent:.0f} of {4 * load.total} sent again")
     load.world.close()
+
+
+SMALL = 212_992
+"""The receive buffer that Linux grants where ``net.core.rmem_max`` was not raised."""
+
+
+def overloaded(attributes: Mapping[str, str] | None = None) -> tuple[float, float, float]:
+    """Return the seconds, the lost datagrams and the sent bytes of a group with small buffers."""
+    load = Load(0.02, 2000, receive_buffer=SMALL, attributes=attributes)
+    began = load.world.now
+    fits = attributes is None
+    assert all(bool(m.stack.statistics()["MFC"]["fitted_credits"]) == fits for m in load.members)
+    assert load.world.run_until(load.is_over, limit=30.0), load.next
+    took = load.world.now - began
+    lost = load.sum(lambda m: m.host.held_lost)
+    sent = load.sum(lambda m: m.stack.statistics()["UDP"]["bytes_sent"])
+    load.world.close()
+    print(f"{took:.2f} s, {lost:.0f} datagrams lost, {sent / 1e6:.1f} MB sent")
+    return took, lost, sent
+
+
+def test_no_more_is_under_way_than_small_buffers_hold() -> None:
+    took, lost, sent = overloaded()
+    took_anyway, lost_anyway, sent_anyway = overloaded({"MFC.fit_receive_buffer": "false"})
+    assert lost < lost_anyway / 10
+    assert sent < sent_anyway / 3
+    assert took < took_anyway

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -41,6 +42,20 @@ def made(folder: Path, entries: dict[Any, Any], **options: Any) -> str:
     with blocking.open_map(folder, **{"key": str, "value": "json", **options}) as m:
         m.update(entries)
     return str(folder)
+
+
+def wait_listening(place: str) -> None:
+    """Wait until something listens at HOST:PORT. A map replicates a moment before its port listens."""
+    host, _, port = place.partition(":")
+    until = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+        except OSError:
+            assert time.monotonic() < until, f"nothing listens at {place}"
+            time.sleep(0.01)
+        else:
+            return
 
 
 @pytest.fixture
@@ -211,13 +226,13 @@ def test_diff_compares_with_the_map_of_a_host_that_listens(tmp_path: Path, run: 
         tmp_path / "two", name="fx", key=str, value="json", identifier=2, listen=place
     ) as m:
         m["b"] = 3
-        while m.statistics().replicates is False:
-            time.sleep(0.01)
-        code, out = run("diff", mine, f"{place}/fx")
-        assert code == 1
-        assert out == "a  only here\nb  older here: a change of host 2 is missing"
+        wait_listening(place)
+        assert run("diff", mine, f"{place}/fx") == (
+            *(1, "a  only here\nb  older here: a change of host 2 is missing"),
+        )
         code, out = run("diff", f"{place}/fx", mine, "--json", "--limit", "1")
-        assert (code, json.loads(out)) == (1, [{"key": "a", "why": "only there"}])
+        assert code == 1, out
+        assert json.loads(out) == [{"key": "a", "why": "only there"}]
         assert run("diff", f"{place}/fx", f"{place}/fx") == (0, "no key differs")
         code, out = run("diff", mine, f"{place}/other")
         assert code == 2 and 'the map "other" is not served here' in out

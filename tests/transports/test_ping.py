@@ -299,6 +299,24 @@ def test_alone_in_a_process_is_certain_at_once(network: Any) -> None:
     assert a.take_up_events() == [MembersFound("GMS", (), alone=True)]
 
 
+def test_a_process_that_is_late_gives_the_others_in_it_the_time_after_the_second_request(
+    network: Any,
+) -> None:
+    a = network.add(SHARED_LOOPBACK(), SHARED_LOOPBACK_PING(), address=A)
+    a.event_down(Connect("test"))
+    network.run()
+    a.take_up_events()
+    a.event_down(FIND)
+    a.take_outgoing()
+    a.machine.advance(a.now + 0.05)
+    assert a.take_up_events() == [], "it was not alone for 0.01 s, but late"
+    assert sum(type(out) is SendTo for out in a.take_outgoing()) == 1
+    a.machine.advance(a.now + 0.004)
+    assert a.take_up_events() == []
+    a.machine.advance(a.now + 0.05)
+    assert a.take_up_events() == [MembersFound("GMS", (), alone=True)]
+
+
 def test_two_members_find_each_other(network: Any) -> None:
     a = network.add(UDP(), PING(), address=A)
     b = network.add(UDP(), PING(), address=B, name="B")

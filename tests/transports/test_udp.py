@@ -32,6 +32,7 @@ from jgroups_py.values.events import (
     LookAround,
     NobodyListens,
     PhysicalAddress,
+    ReceiveBuffer,
     TransportReady,
     VersionHeard,
     ViewChange,
@@ -490,3 +491,22 @@ def test_before_its_group_is_open_it_asks_nobody() -> None:
     stack.take_outgoing()
     stack.event_down(LookAround())
     assert stack.take_outgoing() == []
+
+
+def test_the_granted_receive_buffers_are_told_to_protocols_above() -> None:
+    udp = UDP()
+    stack = FakeStack(udp, address=A)
+    stack.event_down(Connect("test"))
+    assert stack.stack.ask(ReceiveBuffer(True)) is None
+    stack.handle(Bound(1, HERE, 50_000), Bound(2, GROUP, 60_000))
+    assert stack.stack.ask(ReceiveBuffer(True)) == 60_000
+    assert stack.stack.ask(ReceiveBuffer(False)) == 50_000
+    stack, _ = opened()
+    assert stack.stack.ask(ReceiveBuffer(True)) is None, "the system told nothing"
+
+
+def test_without_multicast_all_arrives_at_one_socket() -> None:
+    stack = FakeStack(UDP(ip_mcast=False), address=A)
+    stack.event_down(Connect("test"))
+    stack.handle(Bound(1, HERE, 50_000))
+    assert stack.stack.ask(ReceiveBuffer(True)) == 50_000

@@ -208,7 +208,7 @@ def judge_buffers(name: str, granted: Sequence[probes.Buffer]) -> DoctorFinding:
     )
     most = max(b.asked for b in short)
     fix = " ".join(f"{limit}={most}" for limit in limits)
-    text = f"socket buffers are smaller than asked for ({words}): bursts get lost and are sent again, unless MFC.max_credits is as small; sysctl -w {fix}"
+    text = f"socket buffers are smaller than asked for ({words}): each member sends no more at once than its own holds, and bursts of several senders get lost and are sent again; sysctl -w {fix}"
     return DoctorFinding("buffers", "warning", text, facts)
 
 

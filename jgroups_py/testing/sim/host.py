@@ -83,6 +83,7 @@ class HostWorld(Protocol):
     resolver: Resolver
     directory_delay: float
     is_one_machine: bool
+    receive_buffer: int
 
     @property
     def directory(self) -> Directory: ...
@@ -116,6 +117,7 @@ class Host:
         self._held: list[In] = []
         self.held_limit = 2000
         """Inputs kept while paused; datagrams beyond are lost as in a full socket buffer."""
+        self._held_bytes = 0
         self.held_lost = 0
         self._ran_at = 0.0
         self._turn_time = 0.0
@@ -151,8 +153,11 @@ class Host:
         if not self.alive or self.vanished:
             return
         if self.paused or self._turn_time:
-            if len(self._held) < self.held_limit or type(item) is not Datagram:
+            if type(item) is not Datagram:
                 self._held.append(item)
+            elif len(self._held) < self.held_limit and self._has_room(item):
+                self._held.append(item)
+                self._held_bytes += len(item.data)
             else:
                 self.held_lost += 1
             self._want_turn()
@@ -160,6 +165,10 @@ class Host:
         self.world.packets += 1
         self.machine.handle((item,), self.now)
         self.after_step()
+
+    def _has_room(self, item: Datagram) -> bool:
+        most = self.world.receive_buffer
+        return not most or self._held_bytes + len(item.data) <= most
 
     def _receive_stream(self, pipe: Pipe, item: In) -> None:
         """Take the next input of a connection. It waits while the network is cut."""
@@ -272,6 +281,7 @@ class Host:
         self.machine.woke(now, self._wanted, self._ran_at)
         self.machine.advance(now)
         held, self._held = self._held, []
+        self._held_bytes = 0
         self.world.packets += len(held)
         self.machine.handle(held, now)
         self.after_step()
@@ -360,7 +370,7 @@ class Host:
             if port not in table:
                 table[port] = out.handle
                 self.sockets[out.handle] = (self.address, port)
-                self._soon(Bound(out.handle, (self.address, port)))
+                self._soon(Bound(out.handle, (self.address, port), self.world.receive_buffer))
                 return
         self._soon(BindFailed(out.handle, f"no free port in {ports[0]}..{ports[-1]}"))
 
@@ -372,7 +382,7 @@ class Host:
         group = (self.site, out.group)
         self.memberships[out.handle] = group
         self.world.groups.setdefault(group, {})[self] = out.handle
-        self._soon(Bound(out.handle, out.group))
+        self._soon(Bound(out.handle, out.group, self.world.receive_buffer))
 
     def _count_listeners(self, out: CountListeners) -> None:
         group = self.memberships.get(out.handle)

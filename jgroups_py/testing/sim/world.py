@@ -83,6 +83,8 @@ class World:
         """Seconds from a request to its answer."""
         self.is_one_machine = False
         """Are the members of a site processes of one machine, whose kernel knows the listeners of a group?"""
+        self.receive_buffer = 0
+        """Bytes of datagrams that wait at a paused or slow host, as its sockets report them. 0: only ``Host.held_limit`` counts."""
         self.oracle: RelayOracle | None = None
         """RELAY's oracle. Made with the first member with RELAY if ``check`` is on, or set by hand."""
         self._decode = functools.lru_cache(maxsize=DECODED_KEPT)(decode_packet)
