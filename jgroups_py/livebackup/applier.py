@@ -115,6 +115,13 @@ class Applier:
         """May the next step of ``op`` run?"""
         return self._running[op].ready
 
+    def ready_step(self, op: int) -> Step | None:
+        """Return the next step of ``op`` if it may run. None: it waits, or all are done."""
+        running = self._running[op]
+        if not running.ready:
+            return None
+        return _new(Step, (op, running.made, running.record[running.made]))
+
     def next_ticket(self, op: int) -> Ticket | None:
         """Return the ticket of the next step of ``op``. None: all are done."""
         running = self._running[op]

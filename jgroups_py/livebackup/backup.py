@@ -13,6 +13,7 @@ from jgroups_py.livebackup.crew import Crew
 from jgroups_py.livebackup.cut import Copies
 from jgroups_py.livebackup.errors import BadOperation, Diverged, LiveBackupError
 from jgroups_py.livebackup.kinds import (
+    REMOVAL,
     OperationOutcome,
     is_awaited,
     outcome_of,
@@ -48,6 +49,34 @@ class BackupWork(Work):
         self._op, self._side = op, side
         self._made = 0
         self._checksums = dict(op.checksums) if op.checksums else None
+
+    async def change(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
+        """As in ``Work``, which makes all changes but the common one: that of an object that exists, in its turn."""
+        side, number = self._side, self._op.number
+        found = side.space.find(key)
+        step = side.applier.ready_step(number)
+        if (
+            found is None
+            or step is None
+            or step.ticket.object != key
+            or not found.is_here
+            or method == REMOVAL
+            or self._checksums is not None
+            or side.copies is not None
+            or self.is_special()
+        ):
+            return await super().change(key, method, arguments)
+        self._changes += 1
+        self._busy = True
+        try:
+            outcome, undo = await found.call_undoable(method, arguments)
+            side.made(step, undo)
+            self._made += 1
+            if outcome.error is not None:
+                raise outcome.error
+            return outcome.value
+        finally:
+            self._busy = False
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
         side, number = self._side, self._op.number

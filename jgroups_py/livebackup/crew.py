@@ -47,6 +47,42 @@ def in_context(
             given, step = error, coroutine.throw
 
 
+_ENDED: Final = object()
+"""Stands for a trap of trio: a job has ended."""
+
+
+@types.coroutine
+def _next_job() -> Generator[Any, Job, Job]:
+    return (yield _ENDED)
+
+
+async def _run_jobs() -> None:
+    """Run the jobs that ``_in_context_of`` sends, one after the other. So a job costs no coroutine of the crew's, and its end no
+    exception."""
+    while True:
+        job = await _next_job()
+        await job()
+
+
+@types.coroutine
+def _in_context_of(
+    context: Context, worker: Coroutine[Any, Any, None], job: Job
+) -> Generator[Any, Any, bool]:
+    """Let ``worker``, which is ``_run_jobs``, run the job in this task and in that context. Return whether the job waited for something."""
+    run = context.run
+    trap = run(worker.send, job)
+    if trap is _ENDED:
+        return False
+    while trap is not _ENDED:
+        try:
+            given = yield trap
+        except BaseException as error:
+            trap = run(worker.throw, error)
+        else:
+            trap = run(worker.send, given)
+    return True
+
+
 class Crew:
     """Runs jobs from ``stay`` on, until it is cancelled. Earlier jobs wait for ``stay``."""
 
@@ -106,25 +142,28 @@ class Crew:
                 self._nursery.start_soon(self._work)
 
     async def _work(self) -> None:
-        while True:
-            self._coming -= 1
-            while self._jobs:
-                job = self._jobs.popleft()
-                if self._jobs:
-                    self._call()
-                _, has_waited = await in_context(self._context.copy(), job())
-                self._width = min(2 * self._width, WIDTH_MAX) if has_waited else 1
-            if len(self._idle) >= IDLE_MAX:
-                return
-            await self._rest()
-
-    async def _rest(self) -> None:
-        """Wait for jobs."""
-        task = trio.lowlevel.current_task()
-        self._idle[task] = None
+        jobs, idle, task = self._jobs, self._idle, trio.lowlevel.current_task()
 
         def abort(_: Any) -> trio.lowlevel.Abort:
-            del self._idle[task]
+            del idle[task]
             return trio.lowlevel.Abort.SUCCEEDED
 
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        worker = _run_jobs()
+        worker.send(None)
+        try:
+            while True:
+                self._coming -= 1
+                while jobs:
+                    job = jobs.popleft()
+                    if jobs:
+                        self._call()
+                    if not await _in_context_of(self._context.copy(), worker, job):
+                        self._width = 1
+                    elif self._width < WIDTH_MAX:
+                        self._width = min(2 * self._width, WIDTH_MAX)
+                if len(idle) >= IDLE_MAX:
+                    return
+                idle[task] = None
+                await trio.lowlevel.wait_task_rescheduled(abort)
+        finally:
+            worker.close()

@@ -55,32 +55,34 @@ PART_REMOVED = 1_000
 class _Answer:
     """The answer for a waiting caller. It wakes the caller's task, without an event between them."""
 
-    __slots__ = ("_is_given", "begun", "_task", "is_confirmed", "outcome")
+    __slots__ = ("_is_given", "begun", "task", "is_confirmed", "outcome")
 
     def __init__(self, begun: float) -> None:
         self.begun = begun
         self._is_given = False
-        self._task: trio.lowlevel.Task | None = None
+        self.task: trio.lowlevel.Task | None = None
+        """The task that waits for it."""
         self.is_confirmed = False
         self.outcome: OperationOutcome | None = None
 
     def give(self) -> None:
         """End the caller's wait."""
         self._is_given = True
-        if self._task is not None:
-            trio.lowlevel.reschedule(self._task)
-            self._task = None
+        if self.task is not None:
+            trio.lowlevel.reschedule(self.task)
+            self.task = None
 
     async def wait(self) -> None:
         """Wait until it is given."""
         if self._is_given:
             await trio.lowlevel.checkpoint()
             return
-        self._task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self._leave)
+        self.task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self.leave)
 
-    def _leave(self, _: Any) -> trio.lowlevel.Abort:
-        self._task = None
+    def leave(self, _: Any) -> trio.lowlevel.Abort:
+        """End the wait of a cancelled caller."""
+        self.task = None
         return trio.lowlevel.Abort.SUCCEEDED
 
 
@@ -170,10 +172,16 @@ class LiveSide:
         answer = _Answer(now)
         self._running[answer] = name
         self._start(partial(self._how, answer, name, operation, has))
-        await answer.wait()
-        if not answer.is_confirmed or answer.outcome is None:
+        answer.task = (
+            trio.lowlevel.current_task()
+        )  # as ``_Answer.wait`` does, without its coroutine
+        await trio.lowlevel.wait_task_rescheduled(answer.leave)
+        outcome = answer.outcome
+        if not answer.is_confirmed or outcome is None:
             raise OutcomeUnknown(f"operation {name}: this node is not live any more")
-        return answer.outcome.unwrap()
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.value
 
     async def _parallel(
         self, answer: _Answer, name: str, operation: Operation, has: OperationArguments
@@ -188,7 +196,8 @@ class LiveSide:
             checksum_every=self._settings.checksum_every,
             by_effects=is_by_effects(operation),
         )
-        begun = self._changed.begins(self.last)
+        changed, record = self._changed, work.record
+        begun = changed.begins(self.last)
         work.enter()
         try:
             try:
@@ -199,20 +208,14 @@ class LiveSide:
                 raise_cancelled(group)
             finally:
                 self._left(answer)
-            op = self._op(
-                work,
-                has,
-                work.record,
-                outcome.raised,
-                work.checksums,
-                work.effects,
-                self._changed.forgotten(self.confirming.is_settled),
-            )
-            self._changed.sent(op.number, work.record, work.removed)
+            raised = "" if outcome.error is None else outcome.raised
+            forgotten = changed.forgotten(self.confirming.is_settled)
+            op = self._op(work, has, record, raised, work.checksums, work.effects, forgotten)
+            changed.sent(op.number, record, work.removed)
             answer.outcome = outcome
             now = self._clock()
-            if work.record and self.confirming.has_backups:
-                self.pace.sent(work.record[0].object, op.number, now)
+            if record and self.confirming.has_backups:
+                self.pace.sent(record[0].object, op.number, now)
             self._sent(op, answer, now)
         except BaseException:  # the term ends
             answer.give()
@@ -248,17 +251,18 @@ class LiveSide:
 
     def _sent(self, op: Op, answer: _Answer, now: float) -> None:
         """Send an operation. ``answer`` is given when it is confirmed."""
-        data = encode(op)
-        self._answers[op.number] = answer
-        answered = self.confirming.sent(op.number, len(data), now)
+        data, number = encode(op), op.number
+        self._answers[number] = answer
+        answered = self.confirming.sent(number, len(data), now)
         self._out.operation(data)
         if answered:
             self.answer(answered)
 
     def answer(self, numbers: list[int]) -> None:
         """Answer confirmed operations, and wake waiting callers."""
+        take = self._answers.pop
         for number in numbers:
-            answer = self._answers.pop(number)
+            answer = take(number)
             answer.is_confirmed = True
             answer.give()
         self.wake()
@@ -318,7 +322,8 @@ class LiveSide:
 
     def _left(self, answer: _Answer) -> None:
         del self._running[answer]
-        self.wake()
+        if self._waiting:
+            self.wake()
 
     async def quiet(self) -> None:
         """Wait until no operation is running."""

@@ -84,15 +84,19 @@ class Object:
         keep: Callable[[dict[str, Any]], None] | None = None,
     ) -> tuple[OperationOutcome, Undo]:
         """Call a method. Return the outcome and its undo. ``keep`` gets a copy of the attributes before the call."""
-        if is_only_reading(type(self.state), name):
-            return await outcome_of(self.call, name, arguments), _nothing
-        undo_name = undo_of(type(self.state), name)
-        before = _copied(vars(self.state)) if keep or not undo_name else None
+        state = self.state
+        method = method_of(type(state), name, self.key)
+        undo_name = None
+        if method.__dict__:  # it has a mark
+            if is_only_reading(type(state), name):
+                return await outcome_of(self.call, name, arguments), _nothing
+            undo_name = undo_of(type(state), name)
+        before = _copied(vars(state)) if keep or not undo_name else None
         if keep is not None:
             assert before is not None
             keep(before)
         try:
-            result = self.call(name, arguments)
+            result = method(state, *arguments) if self.is_here else self.call(name, arguments)
             outcome = OperationOutcome(await result if is_awaited(result) else result, None)
         except Exception as error:
             outcome = OperationOutcome(None, error)

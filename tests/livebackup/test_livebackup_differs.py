@@ -54,6 +54,15 @@ async def take_or_note(work: Work, queue: str, notes: str) -> None:
         await work.get(Queue, notes).put(next(NUMBERS))
 
 
+PLACES = ("here", "there")
+_places = itertools.cycle(PLACES)
+
+
+async def put_somewhere(work: Work) -> None:
+    """The live node, which is first, puts here, and the backup there."""
+    await work.get(Queue, next(_places)).put(1)
+
+
 class Strict(Stateful):
     def __init__(self) -> None:
         self.things: list[Any] = []
@@ -124,6 +133,21 @@ async def test_with_checksums_it_is_found_named_and_mended(
         assert "operation put_foreign (2): change 1, Queue/q(2) by put: the object is not" in (
             caplog.text
         )
+
+
+async def test_a_change_of_another_object_than_on_the_live_node_is_found_though_both_exist(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with livebackup_group() as group:
+        group.also(operations=(put_somewhere,))
+        live, backup = await group.start("AB")
+        for queue in PLACES:
+            await live.run(put, queue, "before")
+        await live.run(put_somewhere)
+        found = await group.equal()
+        assert [len(found[f"Queue/{queue}"]["messages"]) for queue in PLACES] == [2, 1]
+        assert backup.counts["diverged"] == 1
+        assert "change 1 is of Queue/there, not Queue/here(2)" in caplog.text
 
 
 async def test_each_third_change_is_compared_when_asked_for(autojump_clock: Any) -> None:

@@ -237,6 +237,34 @@ async def test_the_operation_of_the_seeds_example_collects_its_numbers_while_it_
     assert numbers == "S1(12), Q1(102), Q2(32), S2(74), S3(1038)"
 
 
+async def test_a_handle_calls_the_methods_that_its_kind_has_when_they_are_called() -> None:
+    class Lamp(Stateful):
+        def __init__(self) -> None:
+            self.is_on = False
+
+        def switch(self) -> str:
+            return "first"
+
+    work = live_work(Space(Catalogue.of([Lamp], [])))
+
+    async def switch(work: Work) -> list[Any]:
+        lamp = work.get(Lamp, "a")
+        return [await lamp.switch(), await lamp.switch(), await getattr(lamp, name)()]
+
+    name = "switch"
+    assert await work.run(switch, ()) == ["first"] * 3
+    Lamp.switch = lambda self: "second"  # type: ignore[method-assign]
+    Lamp.dim = lambda self: "dimmed"  # type: ignore[attr-defined]
+    name = "dim"
+    assert await work.run(switch, ()) == ["second", "second", "dimmed"]
+    for name in ("save", "is_on", "blink"):
+        with pytest.raises(BadOperation, match=f"Lamp/a has no public method {name}"):
+            await work.run(switch, ())
+    name = "_private"
+    with pytest.raises(AttributeError, match="_private"):
+        await work.run(switch, ())
+
+
 async def test_a_method_that_changes_another_object_is_refused() -> None:
     work = live_work(Space(CATALOGUE))
 
