@@ -16,7 +16,7 @@ from typing import Protocol as Interface
 
 import trio
 
-from jgroups_py.driver import files, opening
+from jgroups_py.driver import files, heap, opening
 from jgroups_py.driver.base import DriverLimits
 from jgroups_py.driver.faults import Faults
 from jgroups_py.stack.ports import (
@@ -256,7 +256,11 @@ class TcpConnection:
                         break
                     inputs.append(Received(handle, data))
                     full = len(data) == size
-                    size = large if len(data) >= small else small
+                    if len(data) >= small:
+                        heap.keep()
+                        size = large
+                    else:
+                        size = small
                     if not full:
                         break
             except BlockingIOError:

@@ -18,6 +18,7 @@ from jgroups_py.driver import (
     MulticastProbe,
     SocketDriver,
     SocketTransport,
+    heap,
     probe_multicast,
 )
 from jgroups_py.driver.opening import granted
@@ -172,6 +173,20 @@ async def test_bytes_that_the_kernel_does_not_take_at_once_come_complete_and_in_
         size = len(wanted)
         await until(lambda: sum(len(i.data) for i in of(harness, "b", Received)) == size)
         assert b"".join(i.data for i in of(harness, "b", Received)) == wanted
+
+
+@pytest.mark.parametrize(("size", "keeps"), [(1000, False), (4_000_000, True)])
+async def test_freed_memory_is_kept_from_the_first_large_read_on(
+    size: int, keeps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So an idle member keeps none."""
+    called: list[None] = []
+    monkeypatch.setattr(heap, "keep", lambda: called.append(None))
+    async with driver_harness(SocketTransport()) as harness:
+        await connection(harness)
+        harness.put("a", Write(2, bytes(size)))
+        await until(lambda: sum(len(i.data) for i in of(harness, "b", Received)) == size)
+    assert bool(called) is keeps
 
 
 async def test_more_connections_than_allowed_are_closed() -> None:
