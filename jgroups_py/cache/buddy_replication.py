@@ -35,6 +35,7 @@ from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
 from jgroups_py.cache.holding import PlaceOfMember, holding
 from jgroups_py.cache.keeping import RoomKeeping
 from jgroups_py.cache.locks import Scope
+from jgroups_py.cache.nested import turns_around
 from jgroups_py.cache.node import EMPTY, Node
 from jgroups_py.cache.owned_tree import OwnedTree, shown
 from jgroups_py.cache.passive import PassiveNodes
@@ -170,14 +171,21 @@ class BuddyReplication(MemberReplication):
         )
         ticket.alone = self._waits(call) and not self._waiting
         self.manager.submit(machine_call, alone=ticket.alone)
+        if not call.computed and ticket.completed is None:
+            turns = turns_around() if call.turn is None else [call.turn]
+            with self.keeping.paused(turns):
+                await self._computed(ticket, call)
+        if not call.computed:
+            assert ticket.completed is not None
+            raise ticket.raised or _problem(ticket.completed)
+
+    async def _computed(self, ticket: _Ticket, call: CacheCall) -> None:
+        """Wait until the body has run or the call has ended."""
         while not call.computed and ticket.completed is None:
             if not await self._wait(ticket, abandon=True):
                 raise ReplicationError(
                     f"{self._why()} within {self._timeout:g} s; nothing was changed", definite=True
                 )
-        if not call.computed:
-            assert ticket.completed is not None
-            raise ticket.raised or _problem(ticket.completed)
 
     async def commit(self, call: CacheCall) -> None:
         ticket = call.ticket

@@ -1,12 +1,14 @@
 """Keeping: with buddies, a caller with a turn keeps its nodes from its read to its write.
 
 Otherwise members that change the same node would take it from each other in between, and all but one would work in
-vain. A member that claims a kept node waits, at most ``KEEP_TIME``, and gets it next: claims have an order.
+vain. A member that claims a kept node waits, at most ``KEEP_TIME``, and gets it next: claims have an order. While a caller waits for
+other nodes itself it keeps none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import trio
@@ -39,6 +41,19 @@ class RoomKeeping:
         """End keeping: the turn has written or given up."""
         if self._due.pop(turn, None) is not None:
             self._over()
+
+    @contextmanager
+    def paused(self, turns: Iterable[object]) -> Iterator[None]:
+        """Let nodes of these turns move while their callers wait for other nodes. Two callers that keep one node each and wait for
+        the other's would only wait for ``KEEP_TIME``."""
+        mine = [turn for turn in self._due if any(turn is one for one in turns)]
+        for turn in mine:
+            self.end(turn)
+        try:
+            yield
+        finally:
+            for turn in mine:
+                self.begin(turn)
 
     def keeps(self, path: Path) -> bool:
         """Return whether this node, which another member asks for, is kept."""

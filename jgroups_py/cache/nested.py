@@ -61,6 +61,11 @@ def refuse_nested(turns: object, wanted: Sequence[Scope]) -> None:
                 )
 
 
+def turns_around() -> list[HeldTurn]:
+    """Return the turns of the batches around this call."""
+    return [holder.turn for holder in _around.get() if holder.turn is not None]
+
+
 def carried(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """Return ``function`` bound to this context, to be called in another thread."""
     around = _around.get()
