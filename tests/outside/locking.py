@@ -45,19 +45,23 @@ class Thing(Stateful):
 
 
 async def add(work: Work, name: str, by: int) -> int:
-    return await work.get(Thing, name).add(by)
+    found: int = await work.get(Thing, name).add(by)
+    return found
 
 
 async def value(work: Work, name: str) -> int:
-    return await work.get(Thing, name).value()
+    found: int = await work.get(Thing, name).value()
+    return found
 
 
 async def take(work: Work, name: str, who: str, at: float, lease: float) -> int:
-    return await work.get(Thing, name).take(who, at, lease)
+    found: int = await work.get(Thing, name).take(who, at, lease)
+    return found
 
 
 async def leave(work: Work, name: str, who: str) -> bool:
-    return await work.get(Thing, name).leave(who)
+    found: bool = await work.get(Thing, name).leave(who)
+    return found
 
 
 OPERATIONS = {one.__name__: one for one in (add, value, take, leave)}
