@@ -232,9 +232,13 @@ class LiveBackupNode:
                         self.counts["bad_messages"] += 1
                         continue
                     await self._on_message(sender, message)
-                case Excluded():
-                    # Others went on without this member, which missed their messages.
-                    await self._leave_term(drop=True)
+                case Excluded(view=view):
+                    # Others went on without this member, which missed their messages. Without a quorum they had no
+                    # live node, and this member's state may be the only one.
+                    others = Election(view.members, self._settings.quorum)
+                    if self._leading is not None:
+                        self._say(Gone(self.term))  # a backup may not have noticed anything
+                    await self._leave_term(drop=others.possible)
 
     def _take_at_once(self, batch: Batch) -> bool:
         """Handle operations and confirmations in the step in which they arrive, while ``serve`` has nothing to do. So no

@@ -263,6 +263,20 @@ def test_two_batches_that_saw_the_same_do_not_both_commit() -> None:
     assert check_history(history, Nodes()).linearizable is False
 
 
+def test_a_write_of_the_value_that_is_there_may_come_after_another_write() -> None:
+    history = [
+        Operation("A", Use("write", "x", None), 0, 9),
+        Operation("B", Use("write", "x", 1), 1, 2),
+        Operation("C", Use("read", "x"), 3, 4, None),
+    ]
+    assert check_history(history, Registers()).linearizable is True
+    put = Call("put", A, (("v", 1),))
+    other = Call("put", A, (("v", 2),))
+    same = nodes(("A", put, 0, 1, None), ("B", put, 2, 9, None), ("C", other, 3, 4, None))
+    seen = Operation("D", Call("node", A), 5, 6, (("v", 1),))
+    assert check_history([*same, seen], Nodes()).linearizable is True
+
+
 # --- brute force
 
 
@@ -293,7 +307,8 @@ def small(chance: random.Random) -> list[Operation]:
         call = clock[caller] + chance.randint(0, 3)
         clock[caller] = returned = call + chance.randint(0, 4)
         do: Any = chance.choice(("read", "read", "write", "cas", "add"))
-        use = Use(do, chance.choice("xy"), chance.randint(1, 2), chance.choice((None, 1)))
+        value = chance.choice((None, 1, 2)) if do == "write" else chance.randint(1, 2)
+        use = Use(do, chance.choice("xy"), value, chance.choice((None, 1)))
         copy = ""
         if do == "read":
             result: Any = chance.choice((None, 1, 2))
@@ -335,7 +350,7 @@ def tree_history(chance: random.Random) -> list[Operation]:
     asks = []
     for number in range(chance.randint(3, 5)):
         path = chance.choice(paths)
-        values = (("v", number),)
+        values = (("v", number % 2),)
         asks.append(
             chance.choice(
                 (

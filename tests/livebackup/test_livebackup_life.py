@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 from livebackup_group import livebackup_group, put, put_both, slow, slow_put, states
 
-from jgroups_py.livebackup import LiveBackupNode, NotLive, OutcomeUnknown
+from jgroups_py.livebackup import LiveBackupNode, NotLive, OutcomeUnknown, Work
 from jgroups_py.livebackup.messages import Confirm, Gone, Lead, Op, Part, Standing, Whole, encode
 from jgroups_py.livebackup.tickets import Ticket
 
@@ -287,3 +288,40 @@ async def test_the_backup_that_confirmed_all_answered_operations_goes_on(
         found = await group.equal()
         assert found["Queue/q"]["messages"] == ["before", "answered"]
         assert group.live is backups[1 - slow_one]
+
+
+async def test_a_node_keeps_its_state_when_too_few_for_a_live_node_go_on_without_it(
+    autojump_clock: Any,
+) -> None:
+    gate = trio.Event()
+
+    async def wait(work: Work) -> None:
+        await gate.wait()
+
+    async def call(node: LiveBackupNode) -> None:
+        with suppress(OutcomeUnknown):
+            await node.run(wait)
+
+    async with livebackup_group(quorum=2) as group:
+        group.also(operations=[wait])
+        live, other = await group.start("AB")
+        await live.run(put, "q", "answered")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call, live)
+            await trio.sleep(1)
+            joiner = await group.open("C")
+            await trio.sleep(1)
+            assert joiner.role == "joining", "an operation runs, so there is no snapshot"
+            group.network.deaf = {id(joiner.channel.driver)}
+            group.kill(other.channel.name)
+            with trio.fail_after(300):
+                while len(joiner.channel.view or ()) != 1:  # noqa: ASYNC110
+                    await trio.sleep(0.1)
+            group.network.deaf.clear()
+            with trio.fail_after(300):
+                while not live.channel.statistics().excluded:  # noqa: ASYNC110
+                    await trio.sleep(0.1)
+            gate.set()
+        found = await group.equal()
+        assert found["Queue/q"]["messages"] == ["answered"]
+        assert not any(node.statistics().get("state_lost") for node in group.nodes.values())

@@ -58,6 +58,8 @@ class Call(NamedTuple):
 
 
 READS = frozenset({"node", "exists", "children"})
+TELL_CHANGES = frozenset({"update", "remove", "remove_node", "remove_tree", "move", "cas"})
+"""The result says whether anything was changed."""
 
 
 class Nodes(Model[Tree]):
@@ -90,6 +92,9 @@ class Nodes(Model[Tree]):
 
     def only_reads(self, what: Call) -> bool:
         return what.do in READS or (what.do == "batch" and not what.changes)
+
+    def never_changes(self, what: Call, result: Any) -> bool:
+        return self.only_reads(what) or (what.do in TELL_CHANGES and not result)
 
     def facts(self, state: Tree) -> frozenset[Hashable]:
         return frozenset(f for path, attributes in state for f in _facts(path, attributes))

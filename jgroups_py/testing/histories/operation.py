@@ -79,7 +79,12 @@ class Model(ABC, Generic[State]):
         """Does the operation change no state?"""
         return False
 
-    # Three methods make the search quick where values are written once. The check is as exact without them.
+    # Four methods make the search quick where values are written once. The check is as exact without them.
+
+    def never_changes(self, what: Any, result: Any) -> bool:
+        """Is there no state in which the operation has this result and changes something? True for reads, and for a
+        compare-and-set that has failed."""
+        return self.only_reads(what)
 
     def facts(self, state: State) -> frozenset[Hashable]:
         """Return the facts of a state, as far as ``wants`` may name them."""

@@ -76,6 +76,9 @@ class Registers(Model[tuple[tuple[str, Any], ...]]):
     def only_reads(self, what: Use) -> bool:
         return what.do == "read"
 
+    def never_changes(self, what: Use, result: Any) -> bool:
+        return what.do == "read" or (what.do == "cas" and result is False)
+
     def text(self, what: Use, result: Any) -> str:
         match what.do:
             case "read":

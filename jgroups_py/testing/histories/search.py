@@ -3,7 +3,8 @@
 An operation may come next if no open one must precede it. Failed attempts are remembered as the set of done operations
 and the state, so that another path to the same pair is not tried. An attempt also ends when an open operation wants a
 value that is gone and that no open one writes (``Model.wants``, ``gives``). An operation that may come next, has the right
-result and changes no value is taken at once: if there is an order, there is one in which it comes now.
+result and changes nothing in any state with this result is taken at once: if there is an order, there is one in which it comes now.
+A write of the value that is there already is no such operation, because it may belong after another write.
 
 Source:  Wing, Gong: Testing and Verifying Concurrent Objects (1993), the search. Lowe: Testing for Linearizability
          (2016), the memory of tried steps. Horn, Kroening: Faster Linearizability Checking via P-compositionality
@@ -51,6 +52,9 @@ class _Search:
         self.before = [self._before(op) for op in self.ops]
         self.wanted = sum(1 << i for i, op in enumerate(self.ops) if op.known)
         self.tried: set[tuple[int, Any]] = set()
+        self.never_changes = [
+            op.known and model.never_changes(op.what, op.result) for op in self.ops
+        ]
         self.wants = [model.wants(op.what, op.result) if op.known else () for op in self.ops]
         given = [model.gives(op.what) for op in self.ops]
         self.gives = [() if g is None else g for g in given]
@@ -140,17 +144,16 @@ class _Search:
         return found
 
     def _take_reads(self, done: int, state: Any, order: list[int]) -> tuple[int, Any]:
-        """Take all operations that may come now and change nothing."""
+        """Take all operations that may come now and never change anything."""
         again = True
         while again:
             again = False
             for i in self._may_be_next(done):
                 op = self.ops[i]
-                if not op.known:
+                if not self.never_changes[i]:
                     continue
                 self.steps += 1
-                allowed, after = self.model.step(state, op.what, op.result)
-                if allowed and after == state:
+                if self.model.step(state, op.what, op.result)[0]:
                     order.append(i)
                     done |= 1 << i
                     again = True
@@ -165,8 +168,8 @@ class _Search:
             op = self.ops[i]
             self.steps += 1
             allowed, after = self.model.step(state, op.what, op.result)
-            # An operation that changes nothing was already taken. An unknown one that changes nothing does not help.
-            if allowed and after != state:
+            # An unknown operation that changes nothing now does not help.
+            if allowed and (op.known or after != state):
                 yield i, after
 
     def _by_need(self, choices: Sequence[int], state: Any) -> list[int]:
