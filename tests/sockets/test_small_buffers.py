@@ -63,6 +63,6 @@ async def test_a_burst_that_small_buffers_do_not_hold_is_not_lost(multicast: obj
 
 
 async def test_fitting_can_be_switched_off(multicast: object) -> None:
-    """How much is lost then depends on the load; tests/sim/test_overload.py shows it."""
+    """The loss then depends on the load; tests/sim/test_overload.py shows it."""
     found = await all_of_one_sender({"MFC.fit_receive_buffer": "false"})
     assert found["fitted"] == 0 and found["unicasts"] == SMALL
