@@ -185,7 +185,8 @@ async def test_an_answer_that_comes_soon_wakes_no_task(
         with Steps() as steps:
             for value in range(80):
                 assert await rpc.call(b.address, "note", value) == value
-        assert sum(steps.of.values()) <= 30 and steps.rounds <= 30
+        # More than 200 if each answer woke its tasks; timers of the members run, too, on a slow machine
+        assert sum(steps.of.values()) <= 60 and steps.rounds <= 60
         with pytest.raises(RemoteError):
             await rpc.call(b.address, "fail")
         async with trio.open_nursery() as nursery:

@@ -24,14 +24,15 @@ def test_waits_end_in_the_order_of_their_ends_and_not_before() -> None:
 
     async def main(waits: Waits) -> None:
         async with trio.open_nursery() as nursery:
-            for seconds in (0.09, 0.03, 0.06):
+            # A tenth of a second apart: a busy machine stops a process for less than that.
+            for seconds in (0.25, 0.05, 0.15):
                 nursery.start_soon(wait, waits, seconds)
         await wait(waits, 0.001)
 
     waits = Waits()
     for _ in range(2):  # the second time in a loop of its own
         trio.run(main, waits)
-    assert ended == [0.03, 0.06, 0.09, 0.001] * 2
+    assert ended == [0.05, 0.15, 0.25, 0.001] * 2
 
 
 def test_a_cancelled_wait_is_nobody_elses_end() -> None:

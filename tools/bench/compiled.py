@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,7 +84,7 @@ def modules(name: str, listed: Sequence[str]) -> list[str]:
 
 def listed_modules() -> list[str]:
     """Return the modules of compiled.txt."""
-    lines = (ROOT / LIST).read_text().splitlines()
+    lines = resources.files("jgroups_py").joinpath(LIST.name).read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
