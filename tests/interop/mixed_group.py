@@ -30,6 +30,8 @@ ALLOWED_LOG = {
     "is closing itself: two members connected to each other at once. Later versions say nothing",
     "failed sending graceful close .*(Socket closed|Broken pipe|Connection reset)": "Java closes a "
     "connection that the other end has closed at the same moment, or whose process was killed",
+    "failed accepting connection from peer SSLSocket.*SocketException: Socket is closed": "the other end has "
+    "closed a TLS connection before Java has set its options: two members connected to each other at once",
 }
 """Java's warnings that are not about our messages: patterns and reasons."""
 
