@@ -11,14 +11,12 @@ calls without returns.
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import sys
-import time
 from typing import Any
 
 import trio
+from call_log import CallLog
 
 from jgroups_py.cache import TreeCache, open_tree_cache
 from jgroups_py.errors import CacheError
@@ -27,15 +25,7 @@ PATHS = ("/a", "/b", "/c")
 PAUSE = 0.002
 
 
-class Log:
-    def __init__(self, file: str, name: str) -> None:
-        self.out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        self.name = name
-        self.number = 0
-
-    def write(self, **record: Any) -> None:
-        os.write(self.out, (json.dumps({**record, "t": time.monotonic()}) + "\n").encode())
-
+class Log(CallLog):
     def call(self, caller: int | str, do: str, path: str, **more: Any) -> int:
         self.number += 1
         self.write(number=self.number, caller=f"{self.name}/{caller}", do=do, path=path, **more)

@@ -9,13 +9,13 @@ without a pause, so that some calls wait in a process while it is stopped.
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import time
 from typing import Any
 
 import trio
+from call_log import CallLog
 from locking import OPERATIONS, Thing
 
 from jgroups_py.livebackup import (
@@ -31,15 +31,7 @@ LEASE = 0.5
 PAUSE = 0.02
 
 
-class Log:
-    def __init__(self, file: str, name: str) -> None:
-        self.out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        self.name = name
-        self.number = 0
-
-    def write(self, **record: Any) -> None:
-        os.write(self.out, (json.dumps({**record, "t": time.monotonic()}) + "\n").encode())
-
+class Log(CallLog):
     async def ask(
         self, node: LiveBackupNode, caller: str, do: str, name: str, *arguments: Any
     ) -> Any:
