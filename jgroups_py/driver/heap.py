@@ -8,18 +8,14 @@ of the block is ever touched. Other allocators take no notice.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 KEPT: Final = 4 * 1024 * 1024
 """The most freed bytes at the end of the heap that stay with the process: as many as STABLE lets go at once."""
 
 
-class _Heap:
-    keeps = False
-
-
+@cache
 def keep() -> None:
     """Let freed bytes stay, up to ``KEPT``. Further calls do nothing."""
-    if not _Heap.keeps:
-        _Heap.keeps = True
-        bytes(KEPT // 2)  # freed at once
+    bytes(KEPT // 2)  # freed at once

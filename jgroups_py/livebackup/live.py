@@ -172,9 +172,8 @@ class LiveSide:
         answer = _Answer(now)
         self._running[answer] = name
         self._start(partial(self._how, answer, name, operation, has))
-        answer.task = (
-            trio.lowlevel.current_task()
-        )  # as ``_Answer.wait`` does, without its coroutine
+        # As ``_Answer.wait`` does, without its coroutine.
+        answer.task = trio.lowlevel.current_task()
         await trio.lowlevel.wait_task_rescheduled(answer.leave)
         outcome = answer.outcome
         if not answer.is_confirmed or outcome is None:

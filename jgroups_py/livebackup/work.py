@@ -10,10 +10,9 @@ An operation gets objects from its work and calls their methods, one after the o
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import lru_cache, partial
-from types import MappingProxyType
 from typing import Any, Final
 
 import trio
@@ -162,8 +161,6 @@ def _handle_of(kind: type[Stateful]) -> type[Handle]:
 class LiveWork(Work):
     """An operation on the live node: it locks each object in turn and takes its number (P6, P7)."""
 
-    removed: Mapping[str, int] = MappingProxyType({})
-    """The number of an object's removal, by object."""
     effects: list[tuple[str, list[Any], str]] | None = None
     """Method, arguments and error of each change, for an operation that backups do not run again."""
 
@@ -185,6 +182,8 @@ class LiveWork(Work):
         self._notes = by_effects or checksum_every > 0
         """Do backups need more of a change than its number?"""
         self.record: list[Ticket] = []
+        self.removed: dict[str, int] = {}
+        """The number of an object's removal, by object."""
         self.checksums: list[tuple[int, bytes]] = []
         """Place in the record, and the checksum of the object after that change."""
         if by_effects:
@@ -265,7 +264,7 @@ class LiveWork(Work):
         if method == REMOVAL:
             outcome = await self._space.remove(found, is_new, arguments)
             if self._space.find(key) is None:
-                self.removed = {**self.removed, key: ticket.number}
+                self.removed[key] = ticket.number
         else:
             outcome = await outcome_of(found.call, method, arguments)
         if self._notes:
