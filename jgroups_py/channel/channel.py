@@ -308,6 +308,19 @@ class Channel:
         self._driver.at_once(put)
         return was_put
 
+    def put_alone(self, payload: bytes, to: Address, flags: int) -> bool:
+        """Give a message of a block to the stack, past the outbox, if nothing stands before it. Return False if not; nothing was sent
+        then. It leaves with the present turn: call this within a step of the stack or of ``driver.at_once``."""
+        stack, outbox = self._stack, self._outbox
+        size, size_max = len(payload), outbox.size_max
+        if stack.closed or (size_max is not None and size > size_max):
+            return False
+        batch = outbox.alone(payload, size, to, {}, flags)
+        if batch is None:
+            return False
+        stack.send(batch)
+        return True
+
     async def send_many(
         self,
         payloads: Iterable[Payload],
@@ -324,16 +337,21 @@ class Channel:
         self._waiting.tell(self._stack, self._outbox, to, seconds)
 
     def _before_flush(self) -> None:
-        """Hand down sent messages and give back credits of read ones; called once per turn."""
+        """Hand down sent messages; called once per turn. Credits of read ones may let blocked ones go, so they come first then."""
         stack = self._stack
         if self._view_watch.count:
             self._view_watch.changed()  # a view has come, or the name of a member
         if stack.closed:
             return
-        if self._credits:
-            credits, self._credits = tuple(self._credits), []
-            stack.event_down(Consumed(credits))
+        if self._outbox.blocked:
+            self._after_flush()
         self._outbox.hand_down(stack.send)
+
+    def _after_flush(self) -> None:
+        """Give back credits of read messages; called once per turn."""
+        if self._credits and not self._stack.closed:
+            credits, self._credits = tuple(self._credits), []
+            self._stack.event_down(Consumed(credits))
 
     # --- receiving
 
@@ -414,7 +432,7 @@ class Channel:
         """Give the flow-control credits of a consumed batch back to its sender."""
         if batch.credits:
             self._credits += batch.credits
-            self._driver.wake()
+            self._driver.rest_later()
 
     # --- blocks on top
 

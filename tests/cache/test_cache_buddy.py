@@ -528,13 +528,18 @@ async def test_buddy_traffic_is_not_relayed_to_other_sites(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = []
-    send = Channel.send_nowait
+    send, put_alone = Channel.send_nowait, Channel.put_alone
 
     def spy(self: Channel, *arguments: Any, **options: Any) -> None:
         flags.append(options["flags"])
         send(self, *arguments, **options)
 
+    def spy_alone(self: Channel, payload: bytes, to: Any, given: int) -> bool:
+        flags.append(given)
+        return put_alone(self, payload, to, given)
+
     monkeypatch.setattr(Channel, "send_nowait", spy)
+    monkeypatch.setattr(Channel, "put_alone", spy_alone)
     async with group() as g:
         a, b = await g.start("AB", settings())
         await a.put("/x", "k", 1)
