@@ -495,7 +495,7 @@ class BuddyManager:
         queue = self._waiting.get(to)
         if queue is None:
             try:
-                if not (alone and self._channel.put_alone(payload, to, _NO_RELAY)):
+                if not (alone and self._is_past_outbox(payload, to)):
                     self._channel.send_nowait(payload, to, flags=_NO_RELAY)
             except trio.WouldBlock:
                 self._waiting[to] = deque([payload])
@@ -505,6 +505,14 @@ class BuddyManager:
                 pass  # the channel has ended; ``ended_by`` reports it
         else:
             queue.append(payload)
+
+    def _is_past_outbox(self, payload: bytes, to: Address) -> bool:
+        """Give a message to the stack, if nothing stands before it. It leaves with the present turn. Return whether that was done."""
+        stack, outbox = self._channel.stack, self._channel.outbox
+        batch = None if stack.closed else outbox.alone(payload, len(payload), to, {}, _NO_RELAY)
+        if batch is not None:
+            stack.send(batch)
+        return batch is not None
 
     async def _send_waiting(self, to: Address) -> None:
         """Send the messages that waited for credit, in order. The log bounds them, and no node is pushed meanwhile."""

@@ -308,19 +308,6 @@ class Channel:
         self._driver.at_once(put)
         return was_put
 
-    def put_alone(self, payload: bytes, to: Address, flags: int) -> bool:
-        """Give a message of a block to the stack, past the outbox, if nothing stands before it. Return False if not; nothing was sent
-        then. It leaves with the present turn: call this within a step of the stack or of ``driver.at_once``."""
-        stack, outbox = self._stack, self._outbox
-        size, size_max = len(payload), outbox.size_max
-        if stack.closed or (size_max is not None and size > size_max):
-            return False
-        batch = outbox.alone(payload, size, to, {}, flags)
-        if batch is None:
-            return False
-        stack.send(batch)
-        return True
-
     async def send_many(
         self,
         payloads: Iterable[Payload],

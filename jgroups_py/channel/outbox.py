@@ -234,9 +234,11 @@ class Outbox:
         flags: int,
         type: int = MessageType.BYTES,
     ) -> Batch | None:
-        """Return a message that goes to the stack at once, if nothing waits here and no destination is blocked. It counts as
-        sent. ``flags``: an int."""
+        """Return a message that goes to the stack at once, if nothing waits here, no destination is blocked and it is not too large. It
+        counts as sent. ``flags``: an int."""
         if self._runs or self.blocked or self.error is not None:
+            return None
+        if self.size_max is not None and size > self.size_max:
             return None
         self.sent += 1
         self.sent_bytes += size
