@@ -256,7 +256,7 @@ def test_all_orders_of_all_graphs_of_three_operations_with_two_steps() -> None:
 
 def test_a_fault_of_the_order_is_seen_by_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
     def at_once(self: Applier, op: int) -> list[Step]:
-        running = self._running[op]
+        running = self.running[op]
         if running.made == len(running.record):
             return []
         running.ready = True

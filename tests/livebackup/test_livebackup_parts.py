@@ -25,7 +25,7 @@ from jgroups_py.livebackup.messages import (
 from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.roles import Decision, Election, Stand
 from jgroups_py.livebackup.tickets import Counters, Ticket, write_record
-from jgroups_py.livebackup.work import Work
+from jgroups_py.livebackup.work import LiveObjects, Work
 
 CATALOGUE = Catalogue.of(KINDS, OPERATIONS)
 
@@ -275,7 +275,9 @@ async def test_a_method_that_changes_another_object_is_refused() -> None:
     async def operation(work: Work) -> None:
         await work.get(Meddling, "a").put_elsewhere()
 
-    work._space = Space(Catalogue.of([Meddling, Queue], []))
+    objects = work._objects
+    space = Space(Catalogue.of([Meddling, Queue], []))
+    work._objects = LiveObjects(space, objects.counters, objects.locks)
     with pytest.raises(BadOperation, match="one change after the other"):
         await work.run(operation, ())
 
