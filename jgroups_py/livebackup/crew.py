@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from jgroups_py.livebackup.wake import WAKE
+from jgroups_py.livebackup.wake import WAKE, waited
 
 IDLE_MAX: Final = 100
 """The most tasks that are kept for later operations."""
@@ -55,7 +55,7 @@ class Crew:
 
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
-        self._idle: dict[trio.lowlevel.Task, None] = {}
+        self._idle: list[trio.lowlevel.Task] = []
         self._coming = 0
         """Tasks that have been woken and have not run since."""
         self._width = 1
@@ -110,21 +110,18 @@ class Crew:
         if self._nursery is None:
             return False
         self._coming += 1
-        if self._idle:
-            task, _ = self._idle.popitem()
-            task.context = self._context.copy()  # trio runs the task's next step in it
-            trio.lowlevel.reschedule(task, WAKE)
-        else:
-            self._context.run(self._nursery.start_soon, self._work)  # it copies this context
+        idle = self._idle
+        while idle:
+            task = idle.pop()
+            if task.custom_sleep_data is self:  # it is not cancelled
+                task.context = self._context.copy()  # trio runs the task's next step in it
+                trio.lowlevel.reschedule(task, WAKE)
+                return True
+        self._context.run(self._nursery.start_soon, self._work)  # it copies this context
         return True
 
     async def _work(self) -> None:
         jobs, idle, task = self._jobs, self._idle, trio.lowlevel.current_task()
-
-        def abort(_: Any) -> trio.lowlevel.Abort:
-            del idle[task]
-            return trio.lowlevel.Abort.SUCCEEDED
-
         while True:
             self._coming -= 1
             is_first = True
@@ -144,5 +141,6 @@ class Crew:
                     self._width = min(2 * self._width, WIDTH_MAX)
             if len(idle) >= IDLE_MAX:
                 return
-            idle[task] = None
-            await trio.lowlevel.wait_task_rescheduled(abort)
+            idle.append(task)
+            task.custom_sleep_data = self
+            await waited()

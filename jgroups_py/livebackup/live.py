@@ -37,7 +37,7 @@ from jgroups_py.livebackup.pace import ObjectPace
 from jgroups_py.livebackup.settings import LiveBackupSettings
 from jgroups_py.livebackup.snapshots import SnapshotAsk
 from jgroups_py.livebackup.tickets import Counters
-from jgroups_py.livebackup.wake import WAKE
+from jgroups_py.livebackup.wake import WAKE, waited
 from jgroups_py.livebackup.work import CURRENT, AloneWork, LiveObjects, LiveWork, Work
 from jgroups_py.values.address import Address
 
@@ -70,9 +70,8 @@ class _Answer:
     def give(self) -> None:
         """End the caller's wait."""
         self.is_given = True
-        if self.task is not None:
+        if self.task is not None and self.task.custom_sleep_data is self:
             trio.lowlevel.reschedule(self.task, WAKE)
-            self.task = None
 
     async def wait(self) -> None:
         """Wait until it is given."""
@@ -80,12 +79,8 @@ class _Answer:
             await trio.lowlevel.checkpoint()
             return
         self.task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self.leave)
-
-    def leave(self, _: Any) -> trio.lowlevel.Abort:
-        """End the wait of a cancelled caller."""
-        self.task = None
-        return trio.lowlevel.Abort.SUCCEEDED
+        self.task.custom_sleep_data = self
+        await waited()
 
 
 class LiveSide:
@@ -176,8 +171,9 @@ class LiveSide:
         self._running[answer] = name
         self._start(partial(self._how, answer, name, operation, has))
         # As ``_Answer.wait`` does, without its coroutine.
-        answer.task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(answer.leave)
+        answer.task = task = trio.lowlevel.current_task()
+        task.custom_sleep_data = answer
+        await waited()
         outcome = answer.outcome
         if not answer.is_confirmed or outcome is None:
             raise OutcomeUnknown(f"operation {name}: this node is not live any more")
@@ -277,13 +273,13 @@ class LiveSide:
 
     def answer(self, numbers: list[int]) -> None:
         """Answer confirmed operations, and wake waiting callers."""
-        take = self._answers.pop
+        take, wake = self._answers.pop, trio.lowlevel.reschedule
         for number in numbers:
             answer = take(number)
             answer.is_confirmed = answer.is_given = True
-            if answer.task is not None:
-                trio.lowlevel.reschedule(answer.task, WAKE)
-                answer.task = None
+            task = answer.task
+            if task is not None and task.custom_sleep_data is answer:
+                wake(task, WAKE)
         if self._waiting:
             self.wake()
         for lock in self.pace.confirmed():
