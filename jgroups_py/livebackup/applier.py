@@ -107,8 +107,7 @@ class Applier:
     def waits(self) -> list[Step]:
         """Return the steps that wait for an earlier change (P11)."""
         return [
-            Step(op, self.running[op].made, Ticket(*ticket))
-            for ticket, op in self._waiting.items()
+            Step(op, self.running[op].made, Ticket(*ticket)) for ticket, op in self._waiting.items()
         ]
 
     def is_ready(self, op: int) -> bool:

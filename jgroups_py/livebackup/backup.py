@@ -258,6 +258,11 @@ class BackupSide:
 
     # --- turns
 
+    @property
+    def in_line(self) -> int:
+        """Count the operations that wait for their turn at an object."""
+        return len(self._turns)
+
     async def in_turn(self, number: int, change: Change) -> Any:
         """Make the next change of this operation when its turn comes; return its value."""
         turn = self._turns[number] = _Turn(number, change)

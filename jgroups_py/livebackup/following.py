@@ -163,7 +163,10 @@ class Following:
         await trio.lowlevel.checkpoint()
         while self._confirms:
             await self._gathering.rest(
-                self._unconfirmed(), len(self._confirms), gains=self._together
+                self._unconfirmed(),
+                len(self._confirms),
+                gains=self._together,
+                until_idle=self.side is not None and not self.side.in_line,
             )
             self._send_confirms()
             await trio.lowlevel.checkpoint()

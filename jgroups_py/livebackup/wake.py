@@ -34,7 +34,7 @@ def _end(_: Any) -> trio.lowlevel.Abort:
 
 
 WAKE: Final = _Nothing(None)
-_TRAP: Final = trio.lowlevel.wait_task_rescheduled(_end).send(None)
+_TRAP: Final = trio.lowlevel.wait_task_rescheduled(_end).send(None)  # noqa: ASYNC105
 
 
 @types.coroutine

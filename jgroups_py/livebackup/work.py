@@ -186,7 +186,8 @@ class LiveWork(Work):
         """The number of an object's removal, by object."""
         if objects.checksum_every:
             self._notes = True
-            self.checksums = self._sums = []
+            self._sums: list[tuple[int, bytes]] = []
+            self.checksums = self._sums
 
     def note_effects(self) -> None:
         """Note the effects of changes: backups do not run this operation again."""

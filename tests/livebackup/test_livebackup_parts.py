@@ -24,7 +24,7 @@ from jgroups_py.livebackup.messages import (
 )
 from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.roles import Decision, Election, Stand
-from jgroups_py.livebackup.tickets import Counters, Ticket, write_record
+from jgroups_py.livebackup.tickets import NAME_MAX, Counters, Ticket, write_record
 from jgroups_py.livebackup.work import LiveObjects, Work
 
 CATALOGUE = Catalogue.of(KINDS, OPERATIONS)
@@ -282,8 +282,12 @@ async def test_a_method_that_changes_another_object_is_refused() -> None:
         await work.run(operation, ())
 
 
-async def test_an_operation_that_is_over_changes_nothing() -> None:
-    work = live_work(Space(CATALOGUE))
+@pytest.mark.parametrize("exists", [True, False])
+async def test_an_operation_that_is_over_changes_nothing(exists: bool) -> None:
+    space = Space(CATALOGUE)
+    work = live_work(space)
+    if exists:
+        space.object("Queue/a")
 
     async def leak(work: Work) -> Any:
         return work.get(Queue, "a")
@@ -292,6 +296,16 @@ async def test_an_operation_that_is_over_changes_nothing() -> None:
     with pytest.raises(OutsideOperation, match="operation test is over"):
         await handle.put(1)
     assert work.record == []
+
+
+async def test_a_name_that_other_nodes_refuse_is_refused() -> None:
+    longest = "q" * (NAME_MAX - len("Queue/"))
+    work = live_work(Space(CATALOGUE))
+    assert repr(work.get(Queue, longest)) == f"<Queue/{longest}>"
+    for name in (f"{longest}q", f"{longest}\xe4"):
+        with pytest.raises(BadOperation, match=f"at most {NAME_MAX} characters"):
+            work.get(Queue, name)
+    assert repr(work.get(Queue, "\xe4")) == "<Queue/\xe4>"
 
 
 @pytest.mark.parametrize("name", ["_restore", "save", "load", "messages", "nothing"])
