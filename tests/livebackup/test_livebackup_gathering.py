@@ -367,6 +367,25 @@ async def test_a_backup_that_has_nothing_left_confirms_at_once(autojump_clock: A
     assert times[0] == pytest.approx(times[-1], abs=SOON)
 
 
+async def test_a_backup_whose_operations_have_all_ended_confirms_at_once(
+    autojump_clock: Any,
+) -> None:
+    """The wait for more confirmations began while others waited for the object."""
+    async with livebackup_group(lag_aim=0.0) as group:
+        live, backup = await group.start("AB")
+        slow(backup, SOON)
+        began, times = trio.current_time(), list[float]()
+
+        async def client(number: int) -> None:
+            await live.run(put, "q", number)
+            times.append(trio.current_time() - began)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(2 + GATHER_FROM):
+                nursery.start_soon(client, number)
+    assert max(times) == pytest.approx(SOON * (2 + GATHER_FROM), abs=SOON / 2)
+
+
 @pytest.mark.parametrize("in_line", [True, False])
 async def test_a_backup_with_a_crowd_confirms_many_together_and_no_later(
     in_line: bool, autojump_clock: Any
