@@ -100,14 +100,18 @@ def answer(first: int) -> None:
     zmq = importlib.import_module("zmq")
     router = zmq.Context().socket(zmq.ROUTER)
     router.bind(f"{HOST}:{first}")
-    poller = zmq.Poller()
-    poller.register(router)
-    poller.register(sys.stdin.fileno(), zmq.POLLIN)
     say(event="ready")
     sys.stdin.readline()
-    while sys.stdin.fileno() not in (ready := dict(poller.poll())):
-        if router in ready:
-            router.send_multipart(router.recv_multipart())
+    # ZeroMQ's own poll does not notice that a pipe has ended while it waits.
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    while True:
+        router.send_multipart(router.recv_multipart())
+
+
+def _end_with_input() -> None:
+    """End the process when standard input ends."""
+    sys.stdin.read()
+    os._exit(0)
 
 
 def ask(first: int, warm_up: float, plan: dict[str, Any]) -> None:
