@@ -227,21 +227,22 @@ class Outbox:
         payload: Any,
         size: int,
         to: Address,
-        protocol_id: int,
-        header: Header,
+        headers: Headers,
         flags: int,
-        type: int,
+        type: int = MessageType.BYTES,
     ) -> Batch | None:
-        """Return a message that goes to the stack at once, if nothing waits here and no destination is blocked. It counts as
-        sent."""
+        """Return a message that goes to the stack at once, if nothing waits here, no destination is blocked and it is not too large. It
+        counts as sent. ``flags``: an int."""
         if self._runs or self.blocked or self.error is not None:
+            return None
+        if self.size_max is not None and size > self.size_max:
             return None
         self.sent += 1
         self.sent_bytes += size
         self.turn_messages += 1
         self.turn_bytes += size
         number = self.numbers.take(to, 1)
-        batch = Batch(to, [payload], {protocol_id: header}, None, flags, 0, type, (), number)
+        batch = Batch(to, [payload], headers, None, flags, 0, type, (), number)
         if type == MessageType.BYTES:
             batch._length = size
         return batch

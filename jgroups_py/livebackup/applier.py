@@ -52,7 +52,9 @@ class Reversal(NamedTuple):
     undo: Any
 
 
-class _Running(msgspec.Struct, gc=False):
+class Running(msgspec.Struct, gc=False):
+    """An operation whose function has not returned. The applier alone changes it."""
+
     record: Record
     made: int = 0
     """Finished steps."""
@@ -75,7 +77,10 @@ class Applier:
         self._contained = self._newest = last
         self._counters = Counters((counters or {}).items())
         self._ledger = Ledger()
-        self._running: dict[int, _Running] = {}
+        self.running: dict[int, Running] = {}
+        """Operations whose functions have not returned, by number. For reading only."""
+        self.kept = self._ledger.kept
+        """Unconfirmed operations by number. For reading only."""
         self._waiting: dict[tuple[str, int], int] = {}
         """Ticket -> the operation whose step waits for its turn."""
         self._made: dict[Ticket, Reversal] = {}  # in the order of the changes
@@ -87,11 +92,6 @@ class Applier:
     def __len__(self) -> int:
         """Count the unconfirmed operations."""
         return len(self._ledger)
-
-    @property
-    def contained(self) -> int:
-        """Return the newest operation of the snapshot."""
-        return self._contained
 
     def unconfirmed(self) -> dict[int, Record]:
         """Return the records of unconfirmed operations, by number."""
@@ -107,24 +107,16 @@ class Applier:
     def waits(self) -> list[Step]:
         """Return the steps that wait for an earlier change (P11)."""
         return [
-            Step(op, self._running[op].made, Ticket(*ticket))
-            for ticket, op in self._waiting.items()
+            Step(op, self.running[op].made, Ticket(*ticket)) for ticket, op in self._waiting.items()
         ]
 
     def is_ready(self, op: int) -> bool:
         """May the next step of ``op`` run?"""
-        return self._running[op].ready
-
-    def ready_step(self, op: int) -> Step | None:
-        """Return the next step of ``op`` if it may run. None: it waits, or all are done."""
-        running = self._running[op]
-        if not running.ready:
-            return None
-        return _new(Step, (op, running.made, running.record[running.made]))
+        return self.running[op].ready
 
     def next_ticket(self, op: int) -> Ticket | None:
         """Return the ticket of the next step of ``op``. None: all are done."""
-        running = self._running[op]
+        running = self.running[op]
         return running.record[running.made] if running.made < len(running.record) else None
 
     # --- operations come, are made, and are confirmed
@@ -139,13 +131,19 @@ class Applier:
         if op <= self._contained:
             return None
         record = tuple(record)
-        self._check_record(op, record)
-        self._check_free(op, record)
-        if len(self._ledger) >= self._operations_max:
-            raise LagFull(f"{len(self._ledger)} operations are not confirmed, no more may wait")
+        if not (
+            len(record) == 1  # as the general checks, in fewer calls
+            and op > self._newest
+            and self._counters[record[0].object] < record[0].number <= NUMBER_MAX
+            and self._ledger.owner(record[0]) is None
+        ):
+            self._check_record(op, record)
+            self._check_free(op, record)
+        if len(self.kept) >= self._operations_max:
+            raise LagFull(f"{len(self.kept)} operations are not confirmed, no more may wait")
         self._newest = op
         self._ledger.add(op, record)
-        self._running[op] = _Running(record)
+        self.running[op] = Running(record)
         return self._go_on(op)
 
     def forget(self, keys: Iterable[str]) -> None:
@@ -172,8 +170,6 @@ class Applier:
             raise BadOperation(
                 f"operation {op} has {len(record)} tickets, at most {self._record_max} are taken"
             )
-        if len(record) == 1 and 0 < record[0].number <= NUMBER_MAX:
-            return
         last: dict[str, int] = {}
         for ticket in record:
             name, number = ticket
@@ -195,7 +191,7 @@ class Applier:
 
     def _go_on(self, op: int) -> list[Step]:
         """Make the next step of ``op`` ready, or let it wait at its object."""
-        running = self._running[op]
+        running = self.running[op]
         if running.made == len(running.record):
             return []
         ticket = running.record[running.made]
@@ -207,29 +203,28 @@ class Applier:
 
     def done(self, step: Step, undo: Any = None) -> list[Step]:
         """Note a finished step. Return the steps that are ready now. ``abandon`` returns ``undo``."""
-        running = self._running[step.op]
-        assert running.ready and running.made == step.place, step
-        ticket = step.ticket
-        self._counters.take(ticket)
-        assert ticket == running.record[step.place], step
+        op, place, ticket = step
+        running, (name, number) = self.running[op], ticket
+        assert running.ready and running.made == place and ticket == running.record[place], step
+        assert self._counters[name] == number - 1, f"{ticket} is not the next change"
+        self._counters[name] = number
         running.ready = False
-        running.made += 1
+        running.made = place + 1
         self._made[ticket] = _new(Reversal, (step, undo))
-        ready = self._go_on(step.op) if running.made < len(running.record) else []
+        ready = self._go_on(op) if running.made < len(running.record) else []
         if not self._waiting:
             return ready
-        name, number = ticket
         other = self._waiting.pop((name, number + 1), None)
         if other is not None:
-            self._running[other].ready = True
-            ready.append(Step(other, self._running[other].made, Ticket(name, number + 1)))
+            self.running[other].ready = True
+            ready.append(Step(other, self.running[other].made, Ticket(name, number + 1)))
         return ready
 
     def ended(self, op: int) -> dict[int, Record]:
         """Note that the function of ``op`` has returned. Return the operations that this confirms, by number."""
-        running = self._running[op]
+        running = self.running[op]
         assert running.made == len(running.record), f"operation {op} has steps left"
-        del self._running[op]
+        del self.running[op]
         confirmed = self._ledger.completed(op)
         for record in confirmed.values():
             for ticket in record:
@@ -247,7 +242,7 @@ class Applier:
         for op in list(self._ledger):
             self._ledger.drop(op)
         self._made.clear()
-        self._running.clear()
+        self.running.clear()
         self._waiting.clear()
         return reversals
 
@@ -257,6 +252,6 @@ class Applier:
         for name, number in self._made:
             assert number <= self._counters[name], (name, number)
         for (name, number), op in self._waiting.items():
-            running = self._running[op]
+            running = self.running[op]
             assert not running.ready and running.record[running.made] == (name, number), op
             assert self._counters[name] < number - 1, f"{name}({number}) waits for nothing"

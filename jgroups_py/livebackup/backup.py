@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import trio
 
-from jgroups_py.livebackup.applier import Applier, Step
+from jgroups_py.livebackup.applier import RECORD_MAX, Applier, Step
 from jgroups_py.livebackup.crew import Crew
 from jgroups_py.livebackup.cut import Copies
 from jgroups_py.livebackup.errors import BadOperation, Diverged, LiveBackupError
@@ -23,7 +23,7 @@ from jgroups_py.livebackup.messages import Op
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Ticket
 from jgroups_py.livebackup.waiting import Change, WaitingChange, make_changes
-from jgroups_py.livebackup.work import AloneWork, Work
+from jgroups_py.livebackup.work import CURRENT, REST_EVERY, AloneWork, Work
 
 _new: Final = tuple.__new__
 """Make a named tuple in half of the time."""
@@ -47,31 +47,33 @@ class BackupWork(Work):
     def __init__(self, op: Op, side: BackupSide) -> None:
         self.name, self.now, self.seed = op.name, op.now, op.seed
         self._op, self._side = op, side
-        self._made = 0
+        self._running = side.applier.running[op.number]
         self._checksums = dict(op.checksums) if op.checksums else None
 
     async def change(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
-        """As in ``Work``, which makes all changes but the common one: that of an object that exists, in its turn."""
-        side, number = self._side, self._op.number
-        found = side.space.find(key)
-        step = side.applier.ready_step(number)
+        """As in ``Work``, which makes all changes but the common one: that of an object that exists, in its turn. The common one
+        calls as few functions as it can."""
+        side, running = self._side, self._running
+        place, number = running.made, self._changes + 1
         if (
-            found is None
-            or step is None
-            or step.ticket.object != key
+            not running.ready
+            or (ticket := running.record[place]).object != key
+            or (found := side.find(key)) is None
             or not found.is_here
             or method == REMOVAL
             or self._checksums is not None
             or side.copies is not None
-            or self.is_special()
+            or self._busy
+            or CURRENT.get() is not self
+            or not number % REST_EVERY
+            or number > RECORD_MAX
         ):
             return await super().change(key, method, arguments)
-        self._changes += 1
+        self._changes = number
         self._busy = True
         try:
             outcome, undo = await found.call_undoable(method, arguments)
-            side.made(step, undo)
-            self._made += 1
+            side.made(_new(Step, (self._op.number, place, ticket)), undo)
             if outcome.error is not None:
                 raise outcome.error
             return outcome.value
@@ -84,7 +86,7 @@ class BackupWork(Work):
         ticket = side.applier.next_ticket(number)
         if ticket is None or ticket.object != key:
             raise side.differs(
-                self._op, f"change {self._made + 1} is of {key}, not {ticket or 'the end'}"
+                self._op, f"change {self._running.made + 1} is of {key}, not {ticket or 'the end'}"
             )
         if side.applier.is_ready(number):
             return await self._change(ticket, method, arguments)
@@ -92,7 +94,7 @@ class BackupWork(Work):
 
     async def _change(self, ticket: Ticket, method: str, arguments: tuple[Any, ...]) -> Any:
         """Make the change, in its turn."""
-        side, place, key = self._side, self._made, ticket.object
+        side, place, key = self._side, self._running.made, ticket.object
         keep = None if side.copies is None else partial(side.copies.keep, ticket)
         outcome, undo = await side.space.change_undoable(key, method, arguments, keep)
         if self._checksums is not None and place in self._checksums:
@@ -103,7 +105,6 @@ class BackupWork(Work):
                     f"change {place + 1}, {ticket} by {method}: the object is not what it is on the live node",
                 )
         side.made(_new(Step, (self._op.number, place, ticket)), undo)
-        self._made += 1
         return outcome.unwrap()
 
 
@@ -131,10 +132,12 @@ class BackupSide:
         nursery: trio.Nursery,
         *,
         readable: bool = False,
-        on_confirmed: Callable[[list[int]], None],
+        on_confirmed: Callable[[list[int], int], None],
         on_diverged: Callable[[LiveBackupError], None],
     ) -> None:
-        self.space = space
+        """``on_confirmed`` gets confirmed operations and the number of unconfirmed ones."""
+        self.space, self.find = space, space.find
+        self._operations = space.catalogue.operations
         self.applier = Applier(counters, last)
         self.copies = Copies() if readable else None
         """The states for readers. None: readers are not allowed."""
@@ -156,19 +159,20 @@ class BackupSide:
         """Was an operation of the reference mode cancelled half-way?"""
         self.confirmed = last
         """Operations of the term that are confirmed, those of the snapshot included."""
-        self._newest = last
+        self._contained = self._newest = last
 
     def take(self, op: Op) -> None:
         """Take an operation. It runs soon."""
         if self.failed:
             return
-        if op.number <= self.applier.contained:
+        number = op.number
+        if number <= self._contained:
             return
         self._newest += 1
-        if op.number != self._newest:
-            self._fail(BadOperation(f"operation {op.number} comes, and not {self._newest}"))
+        if number != self._newest:
+            self._fail(BadOperation(f"operation {number} comes, and not {self._newest}"))
             return
-        if op.name not in self.space.catalogue.operations:
+        if op.name not in self._operations:
             self.differs(op, "there is no operation of that name")
             return
         if op.effects is not None and len(op.effects) != len(op.record or ()):
@@ -178,7 +182,7 @@ class BackupSide:
             try:
                 if op.forgotten:
                     self._forget(op)
-                self.applier.add(op.number, op.record)
+                self.applier.add(number, op.record)
             except LiveBackupError as error:
                 self._fail(error)
                 return
@@ -197,9 +201,9 @@ class BackupSide:
                 await self._run_alone(op)
                 return
             work = BackupWork(op, self)
-            work.enter()
+            CURRENT.set(work)
             if op.effects is None:
-                function = self.space.catalogue.operations[op.name]
+                function = self._operations[op.name]
                 try:
                     outcome = OperationOutcome(await function(work, *op.arguments), None)
                 except Exception as error:
@@ -211,25 +215,29 @@ class BackupSide:
             if not self.failed:
                 self._has_run(op, outcome)
         finally:
-            self._stop()
+            self._moving -= 1
+            if self._still is not None:
+                self._look_still()
 
     def _has_run(self, op: Op, outcome: OperationOutcome) -> None:
         """Compare how an operation ended with the live node, and confirm what is complete."""
-        raised = outcome.raised
-        rest = self.applier.next_ticket(op.number)
-        if rest is not None:
+        raised = "" if outcome.error is None else outcome.raised
+        applier, number = self.applier, op.number
+        running = applier.running[number]
+        if running.made < len(running.record):
+            rest = running.record[running.made]
             self.differs(op, f"it ended before {rest}, raising {raised or 'nothing'}")
         elif raised != op.outcome and op.effects is None:
             self.differs(
                 op, f"it raised {raised or 'nothing'}, on the live node {op.outcome or 'nothing'}"
             )
         else:
-            confirmed = self.applier.ended(op.number)
+            confirmed = applier.ended(number)
             if self.copies is not None:
                 self.copies.confirmed(ticket for record in confirmed.values() for ticket in record)
             if confirmed:
                 self.confirmed += len(confirmed)
-                self._on_confirmed(list(confirmed))
+                self._on_confirmed(list(confirmed), len(applier.kept))
 
     async def _run_alone(self, op: Op) -> None:
         while self._alone != op.number:
@@ -237,7 +245,7 @@ class BackupSide:
         work = AloneWork(op.name, op.now, op.seed, self.space)
         done = False
         try:
-            function = self.space.catalogue.operations[op.name]
+            function = self._operations[op.name]
             await outcome_of(work.run, function, tuple(op.arguments))
             done = True
         finally:
@@ -246,14 +254,20 @@ class BackupSide:
         self._next.set()
         self._next = trio.Event()
         self.confirmed += 1
-        self._on_confirmed([op.number])
+        self._on_confirmed([op.number], 0)
 
     # --- turns
+
+    @property
+    def in_line(self) -> int:
+        """Count the operations that wait for their turn at an object."""
+        return len(self._turns)
 
     async def in_turn(self, number: int, change: Change) -> Any:
         """Make the next change of this operation when its turn comes; return its value."""
         turn = self._turns[number] = _Turn(number, change)
-        self._stop()
+        self._moving -= 1
+        self._look_still()
         return await turn.result(partial(self._turns.pop, number, None))
 
     def made(self, step: Step, undo: Any) -> None:
@@ -275,8 +289,7 @@ class BackupSide:
             self._chained.pop(turn.number, None)
             turn = turn.follower
 
-    def _stop(self) -> None:
-        self._moving -= 1
+    def _look_still(self) -> None:
         if self._still is not None and not self._moving:
             self._still.set()
 

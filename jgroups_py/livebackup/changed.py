@@ -26,24 +26,11 @@ class Changed:
         self._counters = counters
         self._by: dict[str, int] = {}
         """The newest operation that changed an object, by object."""
-        self._removed: dict[str, tuple[int, int]] = {}
+        self.removals: dict[str, tuple[int, int]] = {}
         """The number of an object's newest removal and the operation that made it, by object; the oldest operation
-        first."""
+        first. For reading only."""
         self._newest_forgotten = 0
         """The newest operation with a forgotten removal."""
-        self._under_way: dict[int, int] = {}
-        """For each running operation, the newest operation that was sent before it began; the oldest operation first."""
-        self._begun = 0
-
-    def begins(self, last: int) -> int:
-        """Note that an operation begins. ``last``: the newest one sent. Return the argument for ``ended``."""
-        self._begun += 1
-        self._under_way[self._begun] = last
-        return self._begun
-
-    def ended(self, begun: int) -> None:
-        """Note that an operation has ended: ``sent`` has noted it, or it was given up."""
-        del self._under_way[begun]
 
     def sent(self, op: int, record: Iterable[tuple[str, int]], removed: Mapping[str, int]) -> None:
         """Note an ended operation. ``removed``: numbers of removals, by object."""
@@ -55,25 +42,25 @@ class Changed:
 
     def _note_removed(self, op: int, removed: Mapping[str, int]) -> None:
         for key, number in removed.items():
-            if number > self._removed.get(key, (0, 0))[0]:
-                self._removed.pop(key, None)
-                self._removed[key] = number, op
+            if number > self.removals.get(key, (0, 0))[0]:
+                self.removals.pop(key, None)
+                self.removals[key] = number, op
 
-    def forgotten(self, is_settled: Callable[[int], bool]) -> list[str]:
+    def forgotten(
+        self, is_settled: Callable[[int], bool], begun_after: int | None = None
+    ) -> list[str]:
         """Forget removed objects that no backup can need, and return their keys. ``is_settled``: has every backup
-        confirmed this operation? Call it before ``sent`` notes the operation that carries the list.
+        confirmed this operation? ``begun_after``: of the operations that ``sent`` has not noted, the oldest one began after
+        this one was sent; None: all are noted. Call it before ``sent`` notes the operation that carries the list.
 
         An operation that began before the removal was sent may carry an older change, so its end is awaited.
         """
         found: list[str] = []
-        if not self._removed:
-            return found
-        oldest = next(iter(self._under_way.values()), None)
-        while self._removed and len(found) < FORGOTTEN_MAX:
-            key, (number, op) = next(iter(self._removed.items()))
-            if not is_settled(op) or (oldest is not None and oldest < op):
+        while self.removals and len(found) < FORGOTTEN_MAX:
+            key, (number, op) = next(iter(self.removals.items()))
+            if not is_settled(op) or (begun_after is not None and begun_after < op):
                 break
-            del self._removed[key]
+            del self.removals[key]
             if self._counters[key] == number:  # otherwise the object exists again
                 self._counters.forget(key)
                 self._by.pop(key, None)
@@ -94,6 +81,6 @@ class Changed:
         """Return removed objects and their counters. Call it while no operation is running."""
         return [
             (key, number)
-            for key, (number, _) in self._removed.items()
+            for key, (number, _) in self.removals.items()
             if self._counters[key] == number
         ]

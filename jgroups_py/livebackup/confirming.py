@@ -10,7 +10,7 @@ Without backups an operation is answered at once, unless ``backups_min`` asks fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -36,12 +36,12 @@ class _Sent(msgspec.Struct, Generic[B], gc=False):
 
     size: int
     at: float
-    by: list[B] = []  # msgspec gives each instance its own copy; a set would be larger
+    by: tuple[B, ...] = ()  # most have one backup, which is not noted
 
     def confirmed(self, by: B) -> None:
         """Note a confirmation. A backup that says that it is ready once more may confirm again."""
         if by not in self.by:
-            self.by.append(by)
+            self.by = (*self.by, by)
 
 
 class _Backup(msgspec.Struct, Generic[B]):
@@ -59,25 +59,23 @@ class Confirming(Generic[B]):
         self._awaited = dict.fromkeys(awaited)
         self._rule = rule
         self._backups_min = backups_min
-        self._backups: dict[B, _Backup[B]] = {}
+        self.backlogs: dict[B, _Backup[B]] = {}
+        """The backups, each with the operations that it has not confirmed. For reading only."""
         self._coming: dict[B, _Backup[B]] = {}
         """Members with a snapshot that are not ready yet, and the operations since."""
         self._open: dict[int, _Sent[B]] = {}
         """Unanswered operations."""
+        self.is_open: Callable[[int], bool] = self._open.__contains__
+        """Returns whether a sent operation is not yet confirmed by as many backups as its client waits for."""
 
     @property
     def backups(self) -> tuple[B, ...]:
-        return tuple(self._backups)
-
-    @property
-    def has_backups(self) -> bool:
-        """Does any member confirm, now or soon?"""
-        return bool(self._backups or self._coming)
+        return tuple(self.backlogs)
 
     @property
     def members(self) -> tuple[B, ...]:
         """Return the backups, awaited ones included."""
-        return (*self._backups, *self._awaited)
+        return (*self.backlogs, *self._awaited)
 
     def __len__(self) -> int:
         """Count the unanswered operations."""
@@ -87,12 +85,12 @@ class Confirming(Generic[B]):
         """Note an operation sent to all backups. Return the operations that may be answered."""
         sent: _Sent[B] = _Sent(size, now)
         self._open[number] = sent
-        for backup in self._backups.values():
+        for backup in self.backlogs.values():
             backup.behind[number] = sent
             backup.bytes += size
         if self._coming:
             self._note_for_coming(number, sent)
-        return [] if self._backups else self._answers((number,))
+        return [] if self.backlogs else self._answers((number,))
 
     def _note_for_coming(self, number: int, sent: _Sent[B]) -> None:
         for member, backup in list(self._coming.items()):
@@ -103,7 +101,7 @@ class Confirming(Generic[B]):
 
     def confirmed(self, by: B, numbers: Iterable[int]) -> list[int]:
         """Note confirmations. Return the operations that may be answered. Unknown numbers are ignored."""
-        backup = self._backups.get(by)
+        backup = self.backlogs.get(by)
         if backup is None:
             return []
         numbers = list(numbers)
@@ -132,7 +130,7 @@ class Confirming(Generic[B]):
         self._awaited.pop(backup, None)
         known = self._coming.pop(backup, _Backup()).behind | self._open
         behind = {number: known[number] for number in sorted(known) if number > last}
-        self._backups[backup] = _Backup(behind, sum(sent.size for sent in behind.values()))
+        self.backlogs[backup] = _Backup(behind, sum(sent.size for sent in behind.values()))
         for number, sent in self._open.items():
             if number <= last:
                 sent.confirmed(backup)
@@ -142,24 +140,20 @@ class Confirming(Generic[B]):
         """Forget a backup. Return the operations that may be answered without it."""
         self._awaited.pop(backup, None)
         self._coming.pop(backup, None)
-        if self._backups.pop(backup, None) is not None:
+        if self.backlogs.pop(backup, None) is not None:
             for sent in self._open.values():
-                sent.by = [one for one in sent.by if one != backup]
+                sent.by = tuple(one for one in sent.by if one != backup)
         return self._answers(list(self._open))
 
     def all_open(self) -> list[int]:
         """Return the operations that may be answered now."""
         return self._answers(list(self._open))
 
-    def is_answered(self, number: int) -> bool:
-        """Has a sent operation been confirmed by as many backups as its client waits for?"""
-        return number not in self._open
-
     def is_settled(self, number: int) -> bool:
         """Is a sent operation answered, and confirmed by every present and coming backup?"""
         if number in self._open:
             return False
-        for some in (self._backups, self._coming):
+        for some in (self.backlogs, self._coming):
             for one in some.values():
                 if number in one.behind:
                     return False
@@ -178,7 +172,7 @@ class Confirming(Generic[B]):
         """
         operations = size = 0
         oldest: float | None = None
-        for one in self._backups.values():
+        for one in self.backlogs.values():
             behind = one.behind
             if behind:
                 operations = len(behind) if len(behind) > operations else operations
@@ -202,7 +196,7 @@ class Confirming(Generic[B]):
 
     def _needed(self) -> int | None:
         """Return the number of backups that must have confirmed an operation. None: no client is answered now."""
-        there = len(self._backups)
+        there = len(self.backlogs)
         if self._awaited or there < self._backups_min:
             return None
         match self._rule:

@@ -5,7 +5,8 @@ runs one operation after the other. Before each it wakes the next task, which ta
 that is woken runs in the next turn of the loop. So several tasks are woken at once while operations wait: otherwise a
 message with ten operations would take ten turns to begin them.
 
-Each operation has a context of its own: it sees no context variable of its caller, nor of the operation before it.
+Each operation has a context of its own: it sees no context variable of its caller, nor of the operation before it. A task
+is woken with a new context for its first operation. The operations that follow in the same step run through ``in_context``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from contextvars import Context, copy_context
 from typing import Any, Final, TypeVar
 
 import trio
+
+from jgroups_py.livebackup.wake import WAKE, waited
 
 IDLE_MAX: Final = 100
 """The most tasks that are kept for later operations."""
@@ -47,48 +50,12 @@ def in_context(
             given, step = error, coroutine.throw
 
 
-_ENDED: Final = object()
-"""Stands for a trap of trio: a job has ended."""
-
-
-@types.coroutine
-def _next_job() -> Generator[Any, Job, Job]:
-    return (yield _ENDED)
-
-
-async def _run_jobs() -> None:
-    """Run the jobs that ``_in_context_of`` sends, one after the other. So a job costs no coroutine of the crew's, and its end no
-    exception."""
-    while True:
-        job = await _next_job()
-        await job()
-
-
-@types.coroutine
-def _in_context_of(
-    context: Context, worker: Coroutine[Any, Any, None], job: Job
-) -> Generator[Any, Any, bool]:
-    """Let ``worker``, which is ``_run_jobs``, run the job in this task and in that context. Return whether the job waited for something."""
-    run = context.run
-    trap = run(worker.send, job)
-    if trap is _ENDED:
-        return False
-    while trap is not _ENDED:
-        try:
-            given = yield trap
-        except BaseException as error:
-            trap = run(worker.throw, error)
-        else:
-            trap = run(worker.send, given)
-    return True
-
-
 class Crew:
     """Runs jobs from ``stay`` on, until it is cancelled. Earlier jobs wait for ``stay``."""
 
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
-        self._idle: dict[trio.lowlevel.Task, None] = {}
+        self._idle: list[trio.lowlevel.Task] = []
         self._coming = 0
         """Tasks that have been woken and have not run since."""
         self._width = 1
@@ -116,8 +83,10 @@ class Crew:
 
     def start(self, job: Job) -> None:
         """Run a job soon."""
-        self._jobs.append(job)
-        self._call()
+        jobs = self._jobs
+        jobs.append(job)
+        if self._coming < self._width and self._coming < len(jobs):
+            self._wake()
 
     def start_next(self, job: Job) -> None:
         """Run a job before all waiting ones. If the calling task is one of the crew, it runs the job right after its
@@ -132,38 +101,46 @@ class Crew:
         await self._gone.wait()
 
     def _call(self) -> None:
-        if self._nursery is None:
-            return
         while self._coming < self._width and self._coming < len(self._jobs):
-            self._coming += 1
-            if self._idle:
-                trio.lowlevel.reschedule(self._idle.popitem()[0])
-            else:
-                self._nursery.start_soon(self._work)
+            if not self._wake():
+                return
+
+    def _wake(self) -> bool:
+        """Wake a task, or begin one. Return False before ``stay``."""
+        if self._nursery is None:
+            return False
+        self._coming += 1
+        idle = self._idle
+        while idle:
+            task = idle.pop()
+            if task.custom_sleep_data is self:  # it is not cancelled
+                task.context = self._context.copy()  # trio runs the task's next step in it
+                trio.lowlevel.reschedule(task, WAKE)
+                return True
+        self._context.run(self._nursery.start_soon, self._work)  # it copies this context
+        return True
 
     async def _work(self) -> None:
         jobs, idle, task = self._jobs, self._idle, trio.lowlevel.current_task()
-
-        def abort(_: Any) -> trio.lowlevel.Abort:
-            del idle[task]
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        worker = _run_jobs()
-        worker.send(None)
-        try:
-            while True:
-                self._coming -= 1
-                while jobs:
-                    job = jobs.popleft()
-                    if jobs:
-                        self._call()
-                    if not await _in_context_of(self._context.copy(), worker, job):
-                        self._width = 1
-                    elif self._width < WIDTH_MAX:
-                        self._width = min(2 * self._width, WIDTH_MAX)
-                if len(idle) >= IDLE_MAX:
-                    return
-                idle[task] = None
-                await trio.lowlevel.wait_task_rescheduled(abort)
-        finally:
-            worker.close()
+        while True:
+            self._coming -= 1
+            is_first = True
+            while jobs:
+                job = jobs.popleft()
+                if jobs:
+                    self._call()
+                task.custom_sleep_data = self
+                if is_first:
+                    is_first = False
+                    await job()
+                else:
+                    await in_context(self._context.copy(), job())
+                if task.custom_sleep_data is self:  # trio clears it when the task is woken
+                    self._width = 1
+                elif self._width < WIDTH_MAX:
+                    self._width = min(2 * self._width, WIDTH_MAX)
+            if len(idle) >= IDLE_MAX:
+                return
+            idle.append(task)
+            task.custom_sleep_data = self
+            await waited()

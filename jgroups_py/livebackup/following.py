@@ -33,6 +33,7 @@ class Following:
         self.side: BackupSide | None = None
         """None while a snapshot is awaited."""
         self._home, self._arrival = home, arrival
+        self._counts = home.counts
         self.marked: tuple[str, ...] = ()
         """Objects of operations that were put aside, until they are resynchronised."""
         self._kept: dict[str, int] | None = None
@@ -140,8 +141,9 @@ class Following:
         if self.side is not None:
             self._home.say(Here(self.term), self.live)
 
-    def _confirm(self, numbers: list[int]) -> None:
-        self._home.counts["operations_confirmed"] += len(numbers)
+    def _confirm(self, numbers: list[int], left: int) -> None:
+        """Confirm operations soon. ``left``: so many others are under way here."""
+        self._counts["operations_confirmed"] += len(numbers)
         self._confirms += numbers
         if len(self._confirms) >= GATHER_MANY:
             self._send_confirms()
@@ -149,12 +151,12 @@ class Following:
         elif not self._is_gathering:
             self._is_gathering = True
             self._home.nursery.start_soon(self._gather_confirms)
-        elif not self._unconfirmed():
+        elif not left:
             self._gathering.hurry()
 
     def _unconfirmed(self) -> int:
         """Count the operations that are under way here."""
-        return len(self.side.applier) if self.side is not None else 0
+        return len(self.side.applier.kept) if self.side is not None else 0
 
     async def _gather_confirms(self) -> None:
         """Send all operations confirmed in one turn of the loop in one message. While others are under way, collect
@@ -162,7 +164,10 @@ class Following:
         await trio.lowlevel.checkpoint()
         while self._confirms:
             await self._gathering.rest(
-                self._unconfirmed(), len(self._confirms), gains=self._together
+                self._unconfirmed(),
+                len(self._confirms),
+                gains=self._together,
+                until_idle=self.side is not None and not self.side.in_line,
             )
             self._send_confirms()
             await trio.lowlevel.checkpoint()

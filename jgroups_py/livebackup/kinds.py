@@ -34,7 +34,8 @@ REMOVAL: Final = "_remove"
 """Stands for a removal in place of a method name. No method of a kind has such a name."""
 METHODS_MAX: Final = 1_000
 """The most methods for which it is remembered whether they are async."""
-_OWN: Final = frozenset({"save", "load"})
+OWN: Final = frozenset({"save", "load"})
+"""Public methods that no operation calls."""
 _PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes, list, tuple, dict})
 
 
@@ -93,7 +94,8 @@ def only_reads(method: F) -> F:
 
 Operation = Callable[..., Awaitable[Any]]
 """``async def operation(work, *arguments)``. The arguments and the value are plain data."""
-_EFFECTS: Final = "__livebackup_effects__"
+EFFECTS: Final = "__livebackup_effects__"
+"""The mark of an operation that backups do not run again."""
 
 
 def by_effects(operation: F) -> F:
@@ -102,12 +104,12 @@ def by_effects(operation: F) -> F:
     Use it for operations that need a clock, random numbers of the system or a foreign service. The arguments of their
     methods are plain data. The methods themselves depend on the object and their arguments alone, as always.
     """
-    setattr(operation, _EFFECTS, True)
+    setattr(operation, EFFECTS, True)
     return operation
 
 
 def is_by_effects(operation: Operation) -> bool:
-    return getattr(operation, _EFFECTS, False)
+    return getattr(operation, EFFECTS, False)
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ def undo_of(kind: type[Stateful], name: str) -> str | None:
 def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
     """Return the public method of a kind. Raises BadOperation, which names the object ``key``."""
     found = getattr(kind, name, None)
-    if type(found) is not FunctionType or name[:1] == "_" or name in _OWN:
+    if type(found) is not FunctionType or name[:1] == "_" or name in OWN:
         raise BadOperation(f"{key} has no public method {name}")
     return found
 

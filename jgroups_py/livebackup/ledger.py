@@ -31,31 +31,32 @@ class Ledger:
     """Operations have numbers that the caller chooses. The ledger forgets an operation when it is confirmed."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, _Kept] = {}
+        self.kept: dict[int, _Kept] = {}
+        """Unconfirmed operations by number. For reading only."""
         self._made_by: dict[tuple[str, int], int] = {}
         """Ticket -> the unconfirmed operation that has it. A plain tuple finds it too, and is made faster."""
         self.owner: Callable[[tuple[str, int]], int | None] = self._made_by.get
         """Returns the unconfirmed operation that has a ticket."""
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self.kept)
 
     def __contains__(self, op: int) -> bool:
-        return op in self._kept
+        return op in self.kept
 
     def __iter__(self) -> Iterator[int]:
-        return iter(tuple(self._kept))
+        return iter(tuple(self.kept))
 
     def record(self, op: int) -> Record:
-        return self._kept[op].record
+        return self.kept[op].record
 
     def is_complete(self, op: int) -> bool:
-        return self._kept[op].complete
+        return self.kept[op].complete
 
     def add(self, op: int, record: Record) -> None:
         """Add an incomplete operation. The caller has checked that its tickets are free."""
-        assert op not in self._kept, op
-        self._kept[op] = _Kept(record)
+        assert op not in self.kept, op
+        self.kept[op] = _Kept(record)
         for ticket in record:
             assert ticket not in self._made_by, ticket
             self._made_by[ticket] = op
@@ -63,16 +64,22 @@ class Ledger:
     def completed(self, op: int) -> dict[int, Record]:
         """Note that all changes of ``op`` are made. Return the operations that this confirms, with their records, by
         number."""
-        kept = self._kept[op]
+        kept = self.kept[op]
         assert not kept.complete, op
         kept.complete = True
+        record = kept.record
+        if len(record) == 1 and not kept.waiting:  # as below, in fewer calls
+            (ticket,) = record
+            if (ticket[0], ticket[1] - 1) not in self._made_by:
+                del self.kept[op], self._made_by[ticket]
+                return {op: record}
         if not kept.waiting and not self._before(op):
             return {op: self._forget(op)}
         confirmed: dict[int, Record] = {}
         todo = [op]
         while todo:
             one = todo.pop()
-            if one in self._kept:
+            if one in self.kept:
                 todo += self._look_at(one, confirmed)
         return dict(sorted(confirmed.items())) if len(confirmed) > 1 else confirmed
 
@@ -85,12 +92,12 @@ class Ledger:
             for other in self._before(todo.pop()):
                 if other in closed:
                     continue
-                if not self._kept[other].complete:
-                    self._kept[other].waiting.append(op)
+                if not self.kept[other].complete:
+                    self.kept[other].waiting.append(op)
                     return []
                 closed[other] = None
                 todo.append(other)
-        waiting = [one for member in closed for one in self._kept[member].waiting]
+        waiting = [one for member in closed for one in self.kept[member].waiting]
         for member in closed:
             confirmed[member] = self._forget(member)
         return waiting
@@ -98,7 +105,7 @@ class Ledger:
     def _before(self, op: int) -> list[int]:
         """Return the unconfirmed operations that made the change before each change of ``op``."""
         found = []
-        for name, number in self._kept[op].record:
+        for name, number in self.kept[op].record:
             other = self._made_by.get((name, number - 1))
             if other is not None and other != op:
                 found.append(other)
@@ -109,7 +116,7 @@ class Ledger:
         self._forget(op)
 
     def _forget(self, op: int) -> Record:
-        record = self._kept.pop(op).record
+        record = self.kept.pop(op).record
         for ticket in record:
             del self._made_by[ticket]
         return record
@@ -117,7 +124,7 @@ class Ledger:
     def check(self) -> None:
         """Check invariants, for tests and simulations."""
         for ticket, op in self._made_by.items():
-            assert ticket in self._kept[op].record, (ticket, op)
-        waiting = [one for kept in self._kept.values() for one in kept.waiting]
-        complete = [op for op, kept in self._kept.items() if kept.complete]
+            assert ticket in self.kept[op].record, (ticket, op)
+        waiting = [one for kept in self.kept.values() for one in kept.waiting]
+        complete = [op for op, kept in self.kept.items() if kept.complete]
         assert sorted(waiting) == sorted(complete), (waiting, complete)

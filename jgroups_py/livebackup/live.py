@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,9 +14,9 @@ from jgroups_py.livebackup.confirming import BackupLag, Confirming
 from jgroups_py.livebackup.crew import Job
 from jgroups_py.livebackup.errors import BadOperation, NotLive, OutcomeUnknown
 from jgroups_py.livebackup.kinds import (
+    EFFECTS,
     Operation,
     OperationOutcome,
-    is_by_effects,
     outcome_of,
     raise_cancelled,
 )
@@ -37,7 +37,8 @@ from jgroups_py.livebackup.pace import ObjectPace
 from jgroups_py.livebackup.settings import LiveBackupSettings
 from jgroups_py.livebackup.snapshots import SnapshotAsk
 from jgroups_py.livebackup.tickets import Counters
-from jgroups_py.livebackup.work import AloneWork, LiveWork, Work
+from jgroups_py.livebackup.wake import WAKE, waited
+from jgroups_py.livebackup.work import CURRENT, AloneWork, LiveObjects, LiveWork, Work
 from jgroups_py.values.address import Address
 
 PART_BYTES = 256_000
@@ -55,11 +56,12 @@ PART_REMOVED = 1_000
 class _Answer:
     """The answer for a waiting caller. It wakes the caller's task, without an event between them."""
 
-    __slots__ = ("_is_given", "begun", "task", "is_confirmed", "outcome")
+    __slots__ = ("begun", "begun_after", "is_confirmed", "is_given", "outcome", "task")
 
-    def __init__(self, begun: float) -> None:
-        self.begun = begun
-        self._is_given = False
+    def __init__(self, begun: float, begun_after: int) -> None:
+        """``begun_after``: the newest operation that was sent before this one began."""
+        self.begun, self.begun_after = begun, begun_after
+        self.is_given = False
         self.task: trio.lowlevel.Task | None = None
         """The task that waits for it."""
         self.is_confirmed = False
@@ -67,23 +69,18 @@ class _Answer:
 
     def give(self) -> None:
         """End the caller's wait."""
-        self._is_given = True
-        if self.task is not None:
-            trio.lowlevel.reschedule(self.task)
-            self.task = None
+        self.is_given = True
+        if self.task is not None and self.task.custom_sleep_data is self:
+            trio.lowlevel.reschedule(self.task, WAKE)
 
     async def wait(self) -> None:
         """Wait until it is given."""
-        if self._is_given:
+        if self.is_given:
             await trio.lowlevel.checkpoint()
             return
         self.task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self.leave)
-
-    def leave(self, _: Any) -> trio.lowlevel.Abort:
-        """End the wait of a cancelled caller."""
-        self.task = None
-        return trio.lowlevel.Abort.SUCCEEDED
+        self.task.custom_sleep_data = self
+        await waited()
 
 
 class LiveSide:
@@ -130,8 +127,9 @@ class LiveSide:
         self._answers: dict[int, _Answer] = {}
         self._clock = trio.lowlevel.current_clock().current_time
         """Twice as fast as trio.current_time."""
-        self.pace = ObjectPace(settings.lag_aim, self.confirming.is_answered, self._clock)
+        self.pace = ObjectPace(settings.lag_aim, self.confirming.is_open, self._clock)
         self.locks = Locks(self.pace.may_begin, start_next)
+        self._objects = LiveObjects(space, self.counters, self.locks, settings.checksum_every)
         self._changed = Changed(self.counters)
         self._one_at_a_time = trio.Lock()
         self.ended = False
@@ -169,12 +167,13 @@ class LiveSide:
             if self._pausing or self.ended or self._is_behind():
                 await self._turn()
                 now = self._clock()
-        answer = _Answer(now)
+        answer = _Answer(now, self.last)
         self._running[answer] = name
         self._start(partial(self._how, answer, name, operation, has))
         # As ``_Answer.wait`` does, without its coroutine.
-        answer.task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(answer.leave)
+        answer.task = task = trio.lowlevel.current_task()
+        task.custom_sleep_data = answer
+        await waited()
         outcome = answer.outcome
         if not answer.is_confirmed or outcome is None:
             raise OutcomeUnknown(f"operation {name}: this node is not live any more")
@@ -185,19 +184,11 @@ class LiveSide:
     async def _parallel(
         self, answer: _Answer, name: str, operation: Operation, has: OperationArguments
     ) -> None:
-        work = LiveWork(
-            name,
-            self._wall(),
-            self._chance(),
-            self.space,
-            self.counters,
-            locks=self.locks,
-            checksum_every=self._settings.checksum_every,
-            by_effects=is_by_effects(operation),
-        )
+        work = LiveWork(name, self._wall(), self._chance(), self._objects)
+        if getattr(operation, EFFECTS, False):
+            work.note_effects()
+        CURRENT.set(work)
         changed, record = self._changed, work.record
-        begun = changed.begins(self.last)
-        work.enter()
         try:
             try:
                 outcome = OperationOutcome(await operation(work, *has.values), None)
@@ -206,26 +197,32 @@ class LiveSide:
             except BaseExceptionGroup as group:
                 raise_cancelled(group)
             finally:
-                self._left(answer)
+                del self._running[answer]
+                if self._waiting:
+                    self.wake()
             raised = "" if outcome.error is None else outcome.raised
-            forgotten = changed.forgotten(self.confirming.is_settled)
-            op = self._op(work, has, record, raised, work.checksums, work.effects, forgotten)
+            forgotten = self._forgotten(answer) if changed.removals else ()
+            op = self._op(work, has, record, raised, forgotten)
             changed.sent(op.number, record, work.removed)
             answer.outcome = outcome
             now = self._clock()
-            if record and self.confirming.has_backups:
+            if record and self.confirming.backlogs:
                 self.pace.sent(record[0].object, op.number, now)
             self._sent(op, answer, now)
         except BaseException:  # the term ends
             answer.give()
             raise
-        finally:
-            self._changed.ended(begun)
+
+    def _forgotten(self, answer: _Answer) -> Sequence[str]:
+        """Return the removed objects that are forgotten with the operation of ``answer``, which has just ended."""
+        oldest = next(iter(self._running), answer)
+        begun_after = min(oldest.begun_after, answer.begun_after)
+        return self._changed.forgotten(self.confirming.is_settled, begun_after)
 
     async def _alone(
         self, answer: _Answer, name: str, operation: Operation, has: OperationArguments
     ) -> None:
-        confirmed = _Answer(answer.begun)
+        confirmed = _Answer(answer.begun, self.last)
         try:
             async with self._one_at_a_time:
                 work = AloneWork(name, self._wall(), self._chance(), self.space)
@@ -235,17 +232,34 @@ class LiveSide:
                     answer.outcome = await outcome_of(work.run, operation, tuple(has.values))
                     answer.is_confirmed = True
         finally:
-            self._left(answer)
+            del self._running[answer]
+            self.wake()
             answer.give()
 
     def _op(
-        self, work: Work, has: OperationArguments, record: list[Any] | None, raised: str, *more: Any
+        self,
+        work: Work,
+        has: OperationArguments,
+        record: list[Any] | None,
+        raised: str,
+        forgotten: Any = (),
     ) -> Op:
         """Make the message of an operation with its number."""
-        self.last += 1
+        number = self.last = self.last + 1
         encoded: Any = has.encoded
+        sums: Any = work.checksums
         return Op(
-            self.term, self.last, work.name, encoded, work.now, work.seed, record, raised, *more
+            self.term,
+            number,
+            work.name,
+            encoded,
+            work.now,
+            work.seed,
+            record,
+            raised,
+            sums,
+            work.effects,
+            forgotten,
         )
 
     def _sent(self, op: Op, answer: _Answer, now: float) -> None:
@@ -259,12 +273,15 @@ class LiveSide:
 
     def answer(self, numbers: list[int]) -> None:
         """Answer confirmed operations, and wake waiting callers."""
-        take = self._answers.pop
+        take, wake = self._answers.pop, trio.lowlevel.reschedule
         for number in numbers:
             answer = take(number)
-            answer.is_confirmed = True
-            answer.give()
-        self.wake()
+            answer.is_confirmed = answer.is_given = True
+            task = answer.task
+            if task is not None and task.custom_sleep_data is answer:
+                wake(task, WAKE)
+        if self._waiting:
+            self.wake()
         for lock in self.pace.confirmed():
             lock.look_again(self.locks)
 
@@ -318,11 +335,6 @@ class LiveSide:
             await self._moved.wait()
         finally:
             self._waiting -= 1
-
-    def _left(self, answer: _Answer) -> None:
-        del self._running[answer]
-        if self._waiting:
-            self.wake()
 
     async def quiet(self) -> None:
         """Wait until no operation is running."""

@@ -33,14 +33,15 @@ class Locks:
 class ObjectLock:
     """A fair lock. Making a change of an object that is free is no checkpoint."""
 
-    __slots__ = ("_beginning", "_going_on", "_held", "key")
+    __slots__ = ("beginning", "going_on", "is_held", "key")
 
     def __init__(self, key: str) -> None:
         self.key = key
         """The object's key."""
-        self._held = False
-        self._going_on: dict[WaitingChange, None] = {}
-        self._beginning: dict[WaitingChange, None] = {}
+        self.is_held = False
+        self.going_on: dict[WaitingChange, None] = {}
+        """Waiting changes of operations that have changed something. This and ``beginning`` are for reading only."""
+        self.beginning: dict[WaitingChange, None] = {}
 
     async def change(self, begins: bool, change: Change, locks: Locks) -> Any:
         """Make a change when the object is free; return its value. ``begins``: as for ``take``."""
@@ -54,20 +55,20 @@ class ObjectLock:
     def take(self, begins: bool, locks: Locks) -> bool:
         """Take the object for a change, if it is free. The caller calls ``free`` after it. ``begins``: the operation has
         changed nothing yet and also waits for ``may_begin``; see ``look_again``."""
-        if self._held or (begins and (self._beginning or not locks.may_begin(self))):
+        if self.is_held or (begins and (self.beginning or not locks.may_begin(self))):
             return False
-        self._held = True
+        self.is_held = True
         return True
 
     def free(self, locks: Locks) -> None:
         """The change is made. Let others make theirs."""
-        self._held = False
-        if self._going_on or self._beginning:
+        self.is_held = False
+        if self.going_on or self.beginning:
             self.look_again(locks)
 
     async def change_in_line(self, begins: bool, change: Change, locks: Locks) -> Any:
         """Wait for the object, which another task takes for this change; return the value of the change."""
-        line = self._beginning if begins else self._going_on
+        line = self.beginning if begins else self.going_on
         waiting = WaitingChange(change)
         line[waiting] = None
         locks.in_line += 1
@@ -79,15 +80,15 @@ class ObjectLock:
 
     def look_again(self, locks: Locks) -> None:
         """Check the waiting changes again: ``may_begin`` may have become true."""
-        if not self._held and self._line(locks) is not None:
-            self._held = True
+        if not self.is_held and self._line(locks) is not None:
+            self.is_held = True
             locks.start(partial(make_changes, self._those_in_line(locks)))
 
     def _line(self, locks: Locks) -> dict[WaitingChange, None] | None:
         """Return the line whose first change is next. None: no change may begin."""
-        if self._going_on:
-            return self._going_on
-        return self._beginning if self._beginning and locks.may_begin(self) else None
+        if self.going_on:
+            return self.going_on
+        return self.beginning if self.beginning and locks.may_begin(self) else None
 
     def _those_in_line(self, locks: Locks) -> Iterator[WaitingChange]:
         """Take one change after the other out of its line, until none may begin. Then the object is free."""
@@ -95,4 +96,4 @@ class ObjectLock:
             following = next(iter(line))
             self._leave(following, line, locks)
             yield following
-        self._held = False
+        self.is_held = False

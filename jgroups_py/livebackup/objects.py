@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from types import CoroutineType, FunctionType
 from typing import Any, Final
 
 import trio
 
 from jgroups_py.livebackup.errors import BadOperation, WorkerLost
 from jgroups_py.livebackup.kinds import (
+    OWN,
     REMOVAL,
     Catalogue,
     OperationOutcome,
@@ -86,7 +88,9 @@ class Object:
     ) -> tuple[OperationOutcome, Undo]:
         """Call a method. Return the outcome and its undo. ``keep`` gets a copy of the attributes before the call."""
         state = self.state
-        method = method_of(type(state), name, self.key)
+        method = getattr(type(state), name, None)
+        if type(method) is not FunctionType or name[:1] == "_" or name in OWN:
+            method = method_of(type(state), name, self.key)  # it raises
         undo_name = None
         if method.__dict__:  # it has a mark
             if is_only_reading(type(state), name):
@@ -98,7 +102,9 @@ class Object:
             keep(before)
         try:
             result = method(state, *arguments) if self.is_here else self.call(name, arguments)
-            outcome = OperationOutcome(await result if is_awaited(result) else result, None)
+            if type(result) is CoroutineType or is_awaited(result):
+                result = await result
+            outcome = OperationOutcome(result, None)
         except Exception as error:
             outcome = OperationOutcome(None, error)
         except BaseException as error:
@@ -179,7 +185,7 @@ _NEVER_CHANGE: Final = frozenset({int, str, bytes, float, bool, type(None)})
 
 def _copied(attributes: dict[str, Any]) -> dict[str, Any]:
     """Copy deeply. Most values of many objects never change, and copy.deepcopy would visit each of them."""
-    if all(map(_NEVER_CHANGE.__contains__, map(type, attributes.values()))):
+    if _NEVER_CHANGE.issuperset(map(type, attributes.values())):
         return attributes.copy()
     rest = {n: value for n, value in attributes.items() if type(value) not in _NEVER_CHANGE}
     return {**attributes, **copy.deepcopy(rest)}

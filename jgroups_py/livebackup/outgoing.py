@@ -158,6 +158,7 @@ class Outgoing(Generic[A]):
                 crowd.open - self.operations,
                 self.operations,
                 gains=crowd.in_line >= GATHER_FROM,
+                until_idle=crowd.in_line < GATHER_FROM,
             )
         left = self.operations
         while left > 0 and type(self._queue[0]) is _Operations:

@@ -49,13 +49,13 @@ class ObjectPace:
     """The pace of one live node in one term."""
 
     def __init__(
-        self, aim: float, is_settled: Callable[[int], bool], clock: Callable[[], float]
+        self, aim: float, is_open: Callable[[int], bool], clock: Callable[[], float]
     ) -> None:
-        """``aim``: seconds, 0 for no limit. ``is_settled``: is that operation confirmed by those backups that
-        clients wait for? An object without waiting operations is not held back; only the named limits of the lag hold
+        """``aim``: seconds, 0 for no limit. ``is_open``: do clients still wait for a backup that must confirm that
+        operation? An object without waiting operations is not held back; only the named limits of the lag hold
         for it."""
         self._half = aim / 2
-        self._is_settled, self._clock = is_settled, clock
+        self._is_open, self._clock = is_open, clock
         self._ahead: dict[str, _Ahead] = {}
         self._empty: dict[str, float] = {}
         """Idle objects, and since when they are idle; the longest first."""
@@ -90,29 +90,29 @@ class ObjectPace:
 
     def _forget(self, now: float) -> None:
         """Forget settled operations, and idle objects."""
-        order, is_settled = self._order, self._is_settled
+        order, is_open, find, empty = self._order, self._is_open, self._ahead.get, self._empty
         newest: float | None = None
-        while order and is_settled(order[0][0]):
+        while order and not is_open(order[0][0]):
             number, key = order.popleft()
-            ahead = self._ahead.get(key)
+            ahead = find(key)
             if ahead is None:
                 continue
             sent = ahead.sent
             if sent and sent[0][0] == number:  # otherwise it was taken before
                 newest = sent.popleft()[1]
                 if not sent:
-                    self._empty[key] = now
+                    empty[key] = now
         if newest is not None:
             self._note_lag(now - newest)
-        while self._empty:
-            key, since = next(iter(self._empty.items()))
+        while empty:
+            key, since = next(iter(empty.items()))
             if now - since <= KEPT:
                 break
-            del self._empty[key], self._ahead[key]
+            del empty[key], self._ahead[key]
 
     def _take_settled(self, key: str, ahead: _Ahead, now: float) -> list[tuple[int, float]]:
         found = []
-        while ahead.sent and self._is_settled(ahead.sent[0][0]):
+        while ahead.sent and not self._is_open(ahead.sent[0][0]):
             found.append(ahead.sent.popleft())
         if found:
             self._note_lag(now - found[-1][1])
@@ -138,9 +138,10 @@ class ObjectPace:
         ahead = self._ahead.get(lock.key)
         if ahead is None:
             return True
-        if len(ahead.sent) >= LEAST:
-            self._take_settled(lock.key, ahead, self._clock())
         number = len(ahead.sent)
+        if number >= LEAST:
+            self._take_settled(lock.key, ahead, self._clock())
+            number = len(ahead.sent)
         if number < LEAST:
             return True
         if number < ahead.most and self._clock() - ahead.sent[0][1] <= self._patience:

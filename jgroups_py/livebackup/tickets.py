@@ -66,12 +66,6 @@ class Counters(dict[str, int]):
         self[name] = number
         return _new(Ticket, (name, number))  # Ticket(...) takes twice as long
 
-    def take(self, ticket: Ticket) -> None:
-        """Count a change, which is the next one of its object."""
-        name, number = ticket
-        assert self[name] == number - 1, f"{ticket} is not the next change"
-        self[name] = number
-
     def back(self, ticket: Ticket) -> None:
         """Take back a ticket: the change, the newest one of its object, was reversed."""
         assert self[ticket.object] == ticket.number, f"{ticket} is not the newest change"

@@ -10,41 +10,48 @@ An operation gets objects from its work and calls their methods, one after the o
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from functools import lru_cache, partial
-from typing import Any, Final
+from types import CoroutineType, FunctionType
+from typing import Any, ClassVar, Final
 
 import trio
 
 from jgroups_py.livebackup.applier import RECORD_MAX
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
 from jgroups_py.livebackup.kinds import (
+    OWN,
     REMOVAL,
     OperationOutcome,
     Stateful,
     is_awaited,
     key_of,
-    method_of,
     outcome_of,
     raise_cancelled,
 )
 from jgroups_py.livebackup.locks import Locks
 from jgroups_py.livebackup.messages import plain
 from jgroups_py.livebackup.objects import Object, Space
-from jgroups_py.livebackup.tickets import Counters, Ticket
+from jgroups_py.livebackup.tickets import NAME_MAX, Counters, Ticket
 
 REST_EVERY: Final = 100
 """The number of changes without a wait after which an operation gives other tasks their turn."""
 KINDS_MAX: Final = 1_000
 """The most kinds whose classes of handles are kept."""
 _GONE: Final = object()
+_new: Final = tuple.__new__
+"""Make a named tuple in half of the time."""
 CURRENT: Final[ContextVar[Work | None]] = ContextVar("jgroups_py.livebackup", default=None)
 
 
 class Work:
     """One running operation on one node. Made by the node."""
 
+    effects: list[tuple[str, list[Any], str]] | None = None
+    """Method, arguments and error of each change, for an operation that backups do not run again."""
+    checksums: Sequence[tuple[int, bytes]] = ()
+    """Place in the record, and the checksum of the object after that change."""
     _random: random.Random | None = None
     _busy = False
     _changes = 0
@@ -65,6 +72,8 @@ class Work:
     def get(self, kind: type[Stateful], name: str) -> Handle:
         """Return a handle on the object of that kind and name. The first call of a method creates the object."""
         handle = _handle_of(kind)  # type: ignore[arg-type]  # a class has a hash
+        if type(name) is str and name.isascii() and len(name) <= handle._short:
+            return handle(self, handle._prefix + name)
         return handle(self, key_of(kind, name))
 
     async def remove(self, kind: type[Stateful], name: str, *, unless: str = "") -> bool:
@@ -77,16 +86,6 @@ class Work:
         arguments = (unless,) if unless else ()
         removed: bool = await self.change(key_of(kind, name), REMOVAL, arguments)
         return removed
-
-    def is_special(self) -> bool:
-        """Does the next change need more checks: is it refused, or a pause due before it?"""
-        number = self._changes + 1
-        return (
-            self._busy
-            or not number % REST_EVERY
-            or number > RECORD_MAX
-            or CURRENT.get() is not self
-        )
 
     async def change(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
         """Call a method of an object. One change of an operation ends before the next one begins."""
@@ -121,15 +120,15 @@ class Work:
         finally:
             CURRENT.reset(token)
 
-    def enter(self) -> None:
-        """Make this the operation of a context that ends with it, as that of a crew's job does."""
-        CURRENT.set(self)
-
 
 class Handle:
     """An object in an operation. Each of its public methods is awaited."""
 
     __slots__ = ("_key", "_work")
+    _prefix: ClassVar[str]
+    """The beginning of the keys of its kind."""
+    _short: ClassVar[int]
+    """The most characters of a name that is surely short enough."""
 
     def __init__(self, work: Work, key: str) -> None:
         self._work, self._key = work, key
@@ -155,74 +154,87 @@ def _handle_of(kind: type[Stateful]) -> type[Handle]:
     """Return a class of handles that has the kind's methods. ``Handle`` finds all names, but in three times the time."""
     known = vars(Handle)
     names = [name for name in dir(kind) if name[:1] != "_" and name not in known]
-    return type("Handle", (Handle,), {"__slots__": (), **{n: _caller_of(n) for n in names}})
+    prefix = key_of(kind, "")
+    own = {"__slots__": (), "_prefix": prefix, "_short": NAME_MAX - len(prefix)}
+    return type("Handle", (Handle,), {**own, **{n: _caller_of(n) for n in names}})
+
+
+class LiveObjects:
+    """The objects of a live node in one term, as its operations need them."""
+
+    __slots__ = ("checksum_every", "counters", "find", "locks", "space")
+
+    def __init__(
+        self, space: Space, counters: Counters, locks: Locks, checksum_every: int = 0
+    ) -> None:
+        self.space, self.counters, self.locks = space, counters, locks
+        self.find = space.find
+        self.checksum_every = checksum_every
 
 
 class LiveWork(Work):
     """An operation on the live node: it locks each object in turn and takes its number (P6, P7)."""
 
-    effects: list[tuple[str, list[Any], str]] | None = None
-    """Method, arguments and error of each change, for an operation that backups do not run again."""
+    _notes = False
+    """Do backups need more of a change than its number?"""
 
-    def __init__(
-        self,
-        name: str,
-        now: float,
-        seed: int,
-        space: Space,
-        counters: Counters,
-        *,
-        locks: Locks,
-        checksum_every: int = 0,
-        by_effects: bool = False,
-    ) -> None:
+    def __init__(self, name: str, now: float, seed: int, objects: LiveObjects) -> None:
         self.name, self.now, self.seed = name, now, seed
-        self._space, self._counters, self._locks = space, counters, locks
-        self._checksum_every = checksum_every
-        self._notes = by_effects or checksum_every > 0
-        """Do backups need more of a change than its number?"""
+        self._objects = objects
         self.record: list[Ticket] = []
         self.removed: dict[str, int] = {}
         """The number of an object's removal, by object."""
-        self.checksums: list[tuple[int, bytes]] = []
-        """Place in the record, and the checksum of the object after that change."""
-        if by_effects:
-            self.effects = []
+        if objects.checksum_every:
+            self._notes = True
+            self._sums: list[tuple[int, bytes]] = []
+            self.checksums = self._sums
+
+    def note_effects(self) -> None:
+        """Note the effects of changes: backups do not run this operation again."""
+        self.effects, self._notes = [], True
 
     async def change(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
-        """As in ``Work``, which makes all changes but the common one: that of an object that exists and is free."""
-        found = self._space.find(key)
+        """As in ``Work``, which makes all changes but the common one: that of an object that exists and is free. The common one
+        calls as few functions as it can."""
+        objects, record = self._objects, self.record
+        number = self._changes + 1
         if (
-            found is None
+            (found := objects.find(key)) is None
             or not found.is_here
             or self._notes
-            or method == REMOVAL
-            or self.is_special()
-            or not found.lock.take(not self.record, self._locks)
+            or self._busy
+            or CURRENT.get() is not self
+            or not number % REST_EVERY
+            or number > RECORD_MAX
+            or type(function := getattr(type(found.state), method, None)) is not FunctionType
+            or method[:1] == "_"
+            or method in OWN
+            or not found.lock.take(not record, objects.locks)
         ):
             return await super().change(key, method, arguments)
-        self._changes += 1
+        self._changes = number
         self._busy = True
         try:
-            function = method_of(type(found.state), method, key)
-            self.record.append(self._counters.next(key))
+            counters = objects.counters
+            count = counters[key] = counters[key] + 1
+            record.append(_new(Ticket, (key, count)))
             value = function(found.state, *arguments)
-            return await value if is_awaited(value) else value
+            return await value if type(value) is CoroutineType or is_awaited(value) else value
         except BaseExceptionGroup as group:
             if isinstance(group, Exception):
                 raise
             raise_cancelled(group)
         finally:
             self._busy = False
-            found.lock.free(self._locks)
+            found.lock.free(objects.locks)
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
-        function = self._space.check(key, method, arguments)
+        function = self._objects.space.check(key, method, arguments)
         if self.effects is not None:
             arguments = tuple(plain(arguments))
-        locks = self._locks
+        locks = self._objects.locks
         while True:
-            found, is_new = self._space.obtain(key)
+            found, is_new = self._objects.space.obtain(key)
             begins = not self.record
             if found.lock.take(begins, locks):
                 try:
@@ -249,9 +261,9 @@ class LiveWork(Work):
     ) -> Any:
         """Make the change, with the right to change the object. _GONE: it was removed meanwhile."""
         key = found.key
-        if self._space.find(key) is not found:
+        if self._objects.space.find(key) is not found:
             return _GONE
-        ticket = self._counters.next(key)
+        ticket = self._objects.counters.next(key)
         self.record.append(ticket)
         if function is not None and found.is_here and not self._notes:
             try:
@@ -262,8 +274,8 @@ class LiveWork(Work):
                     raise
                 raise_cancelled(group)
         if method == REMOVAL:
-            outcome = await self._space.remove(found, is_new, arguments)
-            if self._space.find(key) is None:
+            outcome = await self._objects.space.remove(found, is_new, arguments)
+            if self._objects.space.find(key) is None:
                 self.removed[key] = ticket.number
         else:
             outcome = await outcome_of(found.call, method, arguments)
@@ -275,9 +287,9 @@ class LiveWork(Work):
         self, ticket: Ticket, method: str, arguments: tuple[Any, ...], outcome: OperationOutcome
     ) -> OperationOutcome:
         """Note the checksum and the effect of a change, if backups need them. Return its outcome."""
-        if self._checksum_every and ticket.number % self._checksum_every == 0:
-            outcome, checksum = await self._space.checked(ticket.object, outcome)
-            self.checksums.append((len(self.record) - 1, checksum))
+        if self._objects.checksum_every and ticket.number % self._objects.checksum_every == 0:
+            outcome, checksum = await self._objects.space.checked(ticket.object, outcome)
+            self._sums.append((len(self.record) - 1, checksum))
         if self.effects is not None:
             self.effects.append((method, list(arguments), outcome.raised))
         return outcome

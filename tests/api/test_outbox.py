@@ -205,7 +205,7 @@ def test_a_release_without_a_block_changes_nothing() -> None:
 
 def test_a_message_alone_is_handed_out_only_if_nothing_stands_before_it() -> None:
     def alone(box: Outbox) -> Batch | None:
-        return box.alone(b"12", 2, A, ID, FragHeader(1, 0, 0), 0, MessageType.BYTES)
+        return box.alone(b"12", 2, A, {ID: FragHeader(1, 0, 0)}, 0)
 
     box = outbox()
     first, second = alone(box), alone(box)

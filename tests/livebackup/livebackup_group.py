@@ -22,7 +22,7 @@ from jgroups_py.livebackup.crew import Crew
 from jgroups_py.livebackup.locks import Locks
 from jgroups_py.livebackup.objects import Space
 from jgroups_py.livebackup.tickets import Counters
-from jgroups_py.livebackup.work import LiveWork
+from jgroups_py.livebackup.work import LiveObjects, LiveWork
 
 
 class Session(Stateful):
@@ -296,4 +296,5 @@ async def open_crew() -> AsyncIterator[Crew]:
 def live_work(space: Space, counters: Counters | None = None) -> LiveWork:
     """Return an operation that runs alone, so it waits for no object."""
     counters = counters or Counters()
-    return LiveWork("test", 0.0, 1, space, counters, locks=Locks(lambda lock: True, Crew().start))
+    locks = Locks(lambda lock: True, Crew().start)
+    return LiveWork("test", 0.0, 1, LiveObjects(space, counters, locks))

@@ -49,10 +49,11 @@ class Run:
     seen: int = 0
     record: list[Ticket] = field(default_factory=list)
     removed: dict[str, int] = field(default_factory=dict)
-    begun: int = 0
+    begun_after: int = 0
+    """The newest operation that was sent before it began, on the live node."""
 
     def copy(self) -> Run:
-        return Run(self.made, self.seen, list(self.record), dict(self.removed), self.begun)
+        return Run(self.made, self.seen, list(self.record), dict(self.removed), self.begun_after)
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,8 @@ class World:
             tuple(self.confirms),
             frozenset(self.answered),
             frozenset(self.alone),
-            tuple(self.changed._removed.items()),
-            tuple(self.changed._under_way.values()),
+            tuple(self.changed.removals.items()),
+            tuple(sorted(self.runs[op].begun_after for op in self._under_way())),
             tuple(sorted(self.backup.vector().items())),
             tuple(sorted(self.copies.items())),
             tuple((op, r.made) for op, r in sorted(self.applying.items())),
@@ -204,7 +205,8 @@ class World:
     def _live(self, op: int) -> None:
         run = self.runs[op]
         step = self.graph[op][run.made]
-        run.begun = run.begun or self.changed.begins(len(self.sent))
+        if not run.made:
+            run.begun_after = len(self.sent)
         ticket = self.counters.next(step.rstrip("-"))
         run.seen = changed_objects(self.objects, step, op, run.seen)
         if step.endswith("-"):
@@ -220,16 +222,18 @@ class World:
 
     def _send(self, op: int) -> None:
         number = len(self.sent) + 1
+        oldest = min((self.runs[one].begun_after for one in self._under_way()), default=None)
         self.done.add(op)
-        forgotten = tuple(self.changed.forgotten(lambda n: n in self.answered | self.alone))
+        forgotten = tuple(self.changed.forgotten(lambda n: n in self.answered | self.alone, oldest))
         record = self.sent[number] = tuple(self.runs[op].record)
         self.changed.sent(number, record, self.runs[op].removed)
-        if record:
-            self.changed.ended(self.runs[op].begun)
         self.numbers[number] = op
         self.on_the_way.append((number, record, forgotten))
         if self.asked is not None:
             self.alone.add(number)
+
+    def _under_way(self) -> list[int]:
+        return [op for op, run in self.runs.items() if run.made and op not in self.done]
 
     def _snapshot(self, since: int) -> tuple[dict[str, int], dict[str, int]]:
         """Return states and counters."""
@@ -383,9 +387,8 @@ class World:
 
 def changed_copy(changed: Changed, counters: Counters) -> Changed:
     other = Changed(counters)
-    other._by, other._removed = dict(changed._by), dict(changed._removed)
+    other._by, other.removals = dict(changed._by), dict(changed.removals)
     other._newest_forgotten = changed._newest_forgotten
-    other._under_way, other._begun = dict(changed._under_way), changed._begun
     return other
 
 
@@ -395,12 +398,12 @@ def copy_of(applier: Applier) -> Applier:
     other._newest = applier._newest
     for name in ("_waiting", "_made"):
         setattr(other, name, dict(getattr(applier, name)))
-    for op, running in applier._running.items():
-        other._running[op] = type(running)(running.record, running.made, running.ready)
+    for op, running in applier.running.items():
+        other.running[op] = type(running)(running.record, running.made, running.ready)
     ledger = other._ledger
-    for op, kept in applier._ledger._kept.items():
-        ledger._kept[op] = type(kept)(kept.record, kept.complete, list(kept.waiting))
-    ledger._made_by = dict(applier._ledger._made_by)
+    for op, kept in applier._ledger.kept.items():
+        ledger.kept[op] = type(kept)(kept.record, kept.complete, list(kept.waiting))
+    ledger._made_by |= applier._ledger._made_by
     return other
 
 

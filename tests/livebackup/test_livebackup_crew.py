@@ -89,9 +89,11 @@ async def test_a_job_that_is_next_runs_before_those_that_wait_in_the_task_that_a
     assert done[0][1] is done[1][1]
 
 
+@pytest.mark.parametrize("stays", [True, False])
 async def test_a_job_sees_no_context_variable_of_another_one_nor_of_its_starter(
-    autojump_clock: Any,
+    stays: bool, autojump_clock: Any
 ) -> None:
+    """``stays``: the crew runs already, so the starter's step begins a task."""
     seen = list[str]()
 
     async def job(name: str, seconds: float) -> None:
@@ -101,6 +103,8 @@ async def test_a_job_sees_no_context_variable_of_another_one_nor_of_its_starter(
         seen.append(MARK.get())
 
     async with open_crew() as crew:
+        if stays:
+            await trio.testing.wait_all_tasks_blocked()
         MARK.set("caller")
         for number, seconds in enumerate((3.0, 0.5, 1.0)):
             crew.start(partial(job, str(number), seconds))
@@ -145,6 +149,17 @@ async def test_cancel_ends_the_jobs_that_run_and_begins_no_other(autojump_clock:
         crew.start(partial(job, 4))
         await trio.sleep(1)
         assert sorted(ended) == [0, 1, 2]
+
+
+async def test_a_job_that_comes_while_the_crew_is_cancelled_wakes_no_ended_task(
+    autojump_clock: Any,
+) -> None:
+    async with open_crew() as crew:
+        crew.start(partial(trio.sleep, 0.5))
+        await trio.sleep(1)
+        assert crew.tasks == 1, "it rests"
+        crew._scope.cancel()
+        crew.start(partial(trio.sleep, 0.5))
 
 
 async def test_a_crew_keeps_a_limited_number_of_resting_tasks(autojump_clock: Any) -> None:

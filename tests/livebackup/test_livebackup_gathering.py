@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from livebackup_group import livebackup_group, slow_put
+from livebackup_group import livebackup_group, put, slow, slow_put
 
 from jgroups_py.livebackup.gathering import (
     CROWD_FROM,
@@ -88,7 +88,8 @@ async def test_operations_that_come_within_a_millisecond_are_one_message_when_ma
     under_way: int, in_line: int, autojump_clock: Any
 ) -> None:
     """They are one message even when other operations wait for objects."""
-    sizes = [8, 2] if under_way + in_line == 2 * GATHER_FROM else [1] * 10
+    many = 7 + 1  # in a millisecond and at its end
+    sizes = [many, 2] if under_way + in_line == 2 * GATHER_FROM else [1] * 10
     async with outgoing(under_way, in_line) as sent:
         for _ in range(10):
             sent.operation()
@@ -104,13 +105,43 @@ async def test_operations_that_wait_to_be_sent_are_not_under_way(autojump_clock:
     assert sent.sizes == [2 * GATHER_FROM] and sent.times == [began]
 
 
-async def test_a_crowd_gathers_though_nobody_waits_for_objects(autojump_clock: Any) -> None:
-    for under_way, sizes in ((CROWD_FROM, [3]), (CROWD_FROM - 1, [1, 1, 1])):
-        async with outgoing(under_way, in_line=0) as sent:
-            for _ in range(3):
-                sent.operation()
+async def _turns(number: int) -> None:
+    """Keep the loop busy for some turns."""
+    for _ in range(number):
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize(
+    ("under_way", "busy", "sizes"),
+    [
+        (CROWD_FROM, True, [3]),
+        (CROWD_FROM, False, [1, 1, 1]),
+        (CROWD_FROM - 1, True, [1, 1, 1]),
+    ],
+)
+async def test_a_crowd_gathers_while_the_node_is_busy_though_nobody_waits_for_objects(
+    under_way: int, busy: bool, sizes: list[int], autojump_clock: Any
+) -> None:
+    async with outgoing(under_way, in_line=0) as sent:
+        for _ in range(3):
+            sent.operation()
+            if busy:
+                await _turns(5)
+            else:
                 await trio.sleep(SOON)
-        assert sent.sizes == sizes
+    assert sent.sizes == sizes
+
+
+async def test_a_busy_node_with_a_crowd_sends_after_a_millisecond(autojump_clock: Any) -> None:
+    async with outgoing(CROWD_FROM, in_line=0) as sent:
+        sent.operation()
+        await _turns(5)
+        autojump_clock.jump(GATHER_SECONDS / 2)
+        await _turns(5)
+        assert sent.sizes == []
+        autojump_clock.jump(GATHER_SECONDS)
+        await _turns(5)
+        assert sent.sizes == [1]
 
 
 async def test_many_operations_do_not_overtake_a_message_that_is_on_its_way(
@@ -336,13 +367,38 @@ async def test_a_backup_that_has_nothing_left_confirms_at_once(autojump_clock: A
     assert times[0] == pytest.approx(times[-1], abs=SOON)
 
 
-async def test_a_backup_with_a_crowd_confirms_many_together_and_no_later(
+async def test_a_backup_whose_operations_have_all_ended_confirms_at_once(
     autojump_clock: Any,
 ) -> None:
-    """Operations of a crowd end one by one, sixteen within a tenth of the time that a confirmation may wait."""
-    async with livebackup_group() as group:
+    """The wait for more confirmations began while others waited for the object."""
+    async with livebackup_group(lag_aim=0.0) as group:
+        live, backup = await group.start("AB")
+        slow(backup, SOON)
+        began, times = trio.current_time(), list[float]()
+
+        async def client(number: int) -> None:
+            await live.run(put, "q", number)
+            times.append(trio.current_time() - began)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(2 + GATHER_FROM):
+                nursery.start_soon(client, number)
+    assert max(times) == pytest.approx(SOON * (2 + GATHER_FROM), abs=SOON / 2)
+
+
+@pytest.mark.parametrize("in_line", [True, False])
+async def test_a_backup_with_a_crowd_confirms_many_together_and_no_later(
+    in_line: bool, autojump_clock: Any
+) -> None:
+    """Operations of a crowd end one by one, all within a tenth of the time that a confirmation may wait. If no operation
+    waits for an object, the backup has nothing to do between these ends, and sends each confirmation alone."""
+    async with livebackup_group(lag_aim=0.0) as group:
         live, backup = await group.start("AB")
         async with trio.open_nursery() as nursery:
+            if in_line:
+                slow(backup, 1_000.0)
+                for number in range(2 + GATHER_FROM):
+                    nursery.start_soon(live.run, put, "q", number)
             for number in range(CROWD_FROM):
                 nursery.start_soon(live.run, slow_put, f"long{number}", "m", 6.0)
             await trio.sleep(9)  # on the backup they run three seconds longer
@@ -354,7 +410,7 @@ async def test_a_backup_with_a_crowd_confirms_many_together_and_no_later(
             await trio.sleep(1)
             nursery.cancel_scope.cancel()
     assert len(times) == GATHER_MANY and max(times) < 0.02 + 5 * SOON
-    assert len(confirmations) == 1
+    assert len(confirmations) == (1 if in_line else GATHER_MANY)
 
 
 async def test_operations_are_sent_when_those_under_way_are_confirmed(autojump_clock: Any) -> None:

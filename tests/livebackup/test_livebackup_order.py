@@ -131,6 +131,7 @@ def test_a_snapshot_contains_operations_that_come_after_it() -> None:
         ([Ticket("Q1", 7), Ticket("Q1", 7)], "numbers of an object grow"),
         ([Ticket("Q1", 2**63)], "numbers of an object grow"),
         ([Ticket("Q1", 6)], "belongs to operation 1"),
+        ([Ticket("Q1", 5)], "is over, Q1 is at 5"),
         ([Ticket("Q1", 5), Ticket("S1", 1)], "is over, Q1 is at 5"),
         ([Ticket("S1", n) for n in range(1, 12)], "at most 10 are taken"),
     ],
@@ -143,8 +144,9 @@ def test_a_record_that_no_live_node_makes_is_refused_and_changes_nothing(
     before = backup.vector()
     with pytest.raises(BadOperation, match=problem):
         backup.add(2, record)
-    with pytest.raises(BadOperation, match="comes after operation 1"):
-        backup.add(1, [])
+    for again in ([], [Ticket("S1", 1)]):
+        with pytest.raises(BadOperation, match="comes after operation 1"):
+            backup.add(1, again)
     backup.check()
     assert backup.vector() == before and len(backup) == 1
 
@@ -256,7 +258,7 @@ def test_all_orders_of_all_graphs_of_three_operations_with_two_steps() -> None:
 
 def test_a_fault_of_the_order_is_seen_by_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
     def at_once(self: Applier, op: int) -> list[Step]:
-        running = self._running[op]
+        running = self.running[op]
         if running.made == len(running.record):
             return []
         running.ready = True

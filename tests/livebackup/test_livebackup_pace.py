@@ -20,7 +20,7 @@ class Backup:
     def __init__(self, aim: float) -> None:
         self.now, self.newest, self.settled = 0.0, -1, -1
         self.lock = ObjectLock("Queue/q")
-        self.pace = ObjectPace(aim, lambda number: number <= self.settled, lambda: self.now)
+        self.pace = ObjectPace(aim, lambda number: number > self.settled, lambda: self.now)
 
     @property
     def on_their_way(self) -> int:
@@ -103,7 +103,7 @@ def test_while_the_oldest_one_is_old_only_two_are_on_their_way() -> None:
 
 def test_an_aim_of_0_holds_nothing_back() -> None:
     now = 0.0
-    pace = ObjectPace(0.0, lambda number: False, lambda: now)
+    pace = ObjectPace(0.0, lambda number: True, lambda: now)
     lock = ObjectLock("Queue/q")
     for number in range(5):
         pace.sent(lock.key, number, now)
@@ -113,7 +113,7 @@ def test_an_aim_of_0_holds_nothing_back() -> None:
 
 def test_objects_that_nobody_asks_for_again_are_forgotten_when_they_are_settled() -> None:
     settled, now = -1, 0.0
-    pace = ObjectPace(0.05, lambda number: number <= settled, lambda: now)
+    pace = ObjectPace(0.05, lambda number: number > settled, lambda: now)
     for number in range(100):
         settled, now = number - 10, now + 0.1
         pace.sent(f"Queue/{number}", number, now)

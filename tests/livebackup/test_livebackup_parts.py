@@ -6,9 +6,10 @@ import itertools
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from livebackup_group import KINDS, OPERATIONS, Queue, Session, live_work, put_both
+from livebackup_group import KINDS, OPERATIONS, Queue, Session, live_work, put_all, put_both
 
 from jgroups_py.livebackup.confirming import RULES, BackupLag, Confirming, Rule
 from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
@@ -24,8 +25,8 @@ from jgroups_py.livebackup.messages import (
 )
 from jgroups_py.livebackup.objects import Object, Space
 from jgroups_py.livebackup.roles import Decision, Election, Stand
-from jgroups_py.livebackup.tickets import Counters, Ticket, write_record
-from jgroups_py.livebackup.work import Work
+from jgroups_py.livebackup.tickets import NAME_MAX, Counters, Ticket, write_record
+from jgroups_py.livebackup.work import REST_EVERY, LiveObjects, Work
 
 CATALOGUE = Catalogue.of(KINDS, OPERATIONS)
 
@@ -265,7 +266,8 @@ async def test_a_handle_calls_the_methods_that_its_kind_has_when_they_are_called
         await work.run(switch, ())
 
 
-async def test_a_method_that_changes_another_object_is_refused() -> None:
+@pytest.mark.parametrize("exists", [True, False])
+async def test_a_method_that_changes_another_object_is_refused(exists: bool) -> None:
     work = live_work(Space(CATALOGUE))
 
     class Meddling(Queue):
@@ -275,13 +277,21 @@ async def test_a_method_that_changes_another_object_is_refused() -> None:
     async def operation(work: Work) -> None:
         await work.get(Meddling, "a").put_elsewhere()
 
-    work._space = Space(Catalogue.of([Meddling, Queue], []))
+    objects = work._objects
+    space = Space(Catalogue.of([Meddling, Queue], []))
+    work._objects = LiveObjects(space, objects.counters, objects.locks)
+    if exists:
+        space.object("Queue/b")
     with pytest.raises(BadOperation, match="one change after the other"):
         await work.run(operation, ())
 
 
-async def test_an_operation_that_is_over_changes_nothing() -> None:
-    work = live_work(Space(CATALOGUE))
+@pytest.mark.parametrize("exists", [True, False])
+async def test_an_operation_that_is_over_changes_nothing(exists: bool) -> None:
+    space = Space(CATALOGUE)
+    work = live_work(space)
+    if exists:
+        space.object("Queue/a")
 
     async def leak(work: Work) -> Any:
         return work.get(Queue, "a")
@@ -290,6 +300,36 @@ async def test_an_operation_that_is_over_changes_nothing() -> None:
     with pytest.raises(OutsideOperation, match="operation test is over"):
         await handle.put(1)
     assert work.record == []
+
+
+async def test_an_operation_with_many_changes_lets_other_tasks_run() -> None:
+    space = Space(CATALOGUE)
+    space.object("Queue/a")
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        await trio.lowlevel.checkpoint()
+        before = turns
+        await live_work(space).run(put_all, ("a", 4 * REST_EVERY))
+        assert turns - before in (3, 4, 5)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_name_that_other_nodes_refuse_is_refused() -> None:
+    longest = "q" * (NAME_MAX - len("Queue/"))
+    work = live_work(Space(CATALOGUE))
+    assert repr(work.get(Queue, longest)) == f"<Queue/{longest}>"
+    for name in (f"{longest}q", f"{longest}\xe4"):
+        with pytest.raises(BadOperation, match=f"at most {NAME_MAX} characters"):
+            work.get(Queue, name)
+    assert repr(work.get(Queue, "\xe4")) == "<Queue/\xe4>"
 
 
 @pytest.mark.parametrize("name", ["_restore", "save", "load", "messages", "nothing"])

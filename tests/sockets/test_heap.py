@@ -29,42 +29,32 @@ print(faults() - before)
 
 
 KEPT = """
-import socket, sys, trio
+import random, socket, trio
 from pathlib import Path
 from jgroups_py.driver import SocketTransport
+from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import Bind, Bound, Datagram
 
 PAIRS = 5000
 
-class Keeping:
-    '''A machine that keeps small datagrams.'''
-
-    def __init__(self):
-        self.kept, self.at, self.outs = [], None, [Bind(1, "udp", "127.0.0.1", 0)]
-        self.name, self.now, self.timers_moved, self.is_in_step = "A", 0.0, False, False
+class Keeping(Machine):
+    at = None
 
     def handle(self, inputs, now):
         for item in inputs:
             if isinstance(item, Bound):
                 self.at = item.local
             elif isinstance(item, Datagram) and len(item.data) < 1000:
-                self.kept.append(item.data)
+                kept.append(item.data)
 
-    def take_outgoing(self):
-        outs, self.outs = self.outs, []
-        return outs
-
-    def advance(self, now):
-        pass
-
-    def next_deadline(self):
-        return None
+kept = []
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 async def main():
-    machine = Keeping()
+    machine = Keeping("A", random=random.Random(1))
+    machine.put(Bind(1, "udp", "127.0.0.1", 0))
     driver = SocketTransport().driver(machine)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         async with trio.open_nursery() as nursery:
@@ -76,7 +66,7 @@ async def main():
             for count in range(2, PAIRS + 1, 2):
                 for size in (60_000, 100, 60_000, 100):
                     sock.sendto(bytes(size), machine.at)
-                while len(machine.kept) < count:
+                while len(kept) < count:
                     await trio.sleep(0)
             print(resident() - before)
             nursery.cancel_scope.cancel()

@@ -11,11 +11,14 @@ from __future__ import annotations
 import ctypes
 import heapq
 import os
+import struct
 import sys
 import time
-from typing import Any, Final
+from typing import Final
 
 import trio
+
+from jgroups_py.livebackup.wake import WAKE, waited
 
 _MONOTONIC: Final = 1
 _NONBLOCK: Final = os.O_NONBLOCK
@@ -23,12 +26,8 @@ _ABSOLUTE: Final = 1
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-class _Time(ctypes.Structure):
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-class _Timer(ctypes.Structure):
-    _fields_ = (("interval", _Time), ("value", _Time))
+_TIMER: Final = struct.Struct("@4l")
+"""Seconds and nanoseconds of the interval, which is nothing, and of the end."""
 
 
 class _Alarm:
@@ -39,16 +38,15 @@ class _Alarm:
         self.file = _libc.timerfd_create(_MONOTONIC, _NONBLOCK)
         if self.file < 0:
             raise OSError(ctypes.get_errno(), "no timer can be made")
-        self._timer = _Timer()
-        self._value = self._timer.value
-        self._at = ctypes.byref(self._timer)
+        self._timer = ctypes.create_string_buffer(_TIMER.size)
         self._set = _libc.timerfd_settime
+        self._set.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 
     def set(self, at: float) -> None:
         """Let the descriptor be ready from ``at`` on, and not before."""
-        nanoseconds = int(at * 1e9)
-        self._value.seconds, self._value.nanoseconds = divmod(nanoseconds, 10**9)
-        self._set(self.file, _ABSOLUTE, self._at, None)
+        seconds, nanoseconds = divmod(int(at * 1e9), 10**9)
+        _TIMER.pack_into(self._timer, 0, 0, 0, seconds, nanoseconds)
+        self._set(self.file, _ABSOLUTE, self._timer, None)
 
 
 class Waits:
@@ -58,8 +56,6 @@ class Waits:
         self._ends: list[tuple[float, int, trio.lowlevel.Task]] = []
         """A heap: the end, the number and the task of each wait."""
         self._number = 0
-        self._gone: set[int] = set()
-        """Cancelled waits whose ends have not come."""
         self._alarm: _Alarm | None = None
 
     async def wait(self, seconds: float) -> None:
@@ -70,18 +66,14 @@ class Waits:
         if self._alarm is None:
             self._alarm = _Alarm()
             trio.lowlevel.spawn_system_task(self._wake)
-        ends = self._ends
+        ends, task = self._ends, trio.lowlevel.current_task()
         self._number = number = self._number + 1
         end = time.monotonic() + seconds
-        heapq.heappush(ends, (end, number, trio.lowlevel.current_task()))
+        task.custom_sleep_data = entry = (end, number, task)
+        heapq.heappush(ends, entry)
         if ends[0][1] == number:
             self._alarm.set(end)
-
-        def leave(_: Any) -> trio.lowlevel.Abort:
-            self._gone.add(number)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(leave)
+        await waited()
 
     async def _wake(self) -> None:
         """Wake the tasks whose waits have ended, until the end of the loop."""
@@ -92,11 +84,10 @@ class Waits:
                 await trio.lowlevel.wait_readable(alarm.file)
                 now = time.monotonic()
                 while ends and ends[0][0] <= now:
-                    _, number, task = heapq.heappop(ends)
-                    if number in self._gone:
-                        self._gone.discard(number)
-                    else:
-                        trio.lowlevel.reschedule(task)
+                    entry = heapq.heappop(ends)
+                    task = entry[2]
+                    if task.custom_sleep_data is entry:  # it is not cancelled
+                        trio.lowlevel.reschedule(task, WAKE)
                 if ends:
                     alarm.set(ends[0][0])
                 else:
@@ -104,7 +95,6 @@ class Waits:
         finally:
             self._alarm = None
             ends.clear()
-            self._gone.clear()
             os.close(alarm.file)
 
 
