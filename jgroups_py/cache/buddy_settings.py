@@ -13,6 +13,7 @@ from jgroups_py.cache.settings import NEXT_MEMBER, BuddyReplicationConfig, Cache
 from jgroups_py.cache.store import Store
 from jgroups_py.driver.interfaces import interfaces
 from jgroups_py.errors import ConfigError
+from jgroups_py.stack.raised import said
 
 
 def buddy_config(config: BuddyReplicationConfig, hosts: Sequence[str]) -> BuddyConfig:
@@ -46,7 +47,7 @@ def locator_of(config: BuddyReplicationConfig, source: str) -> BuddyLocator:
         return cast(BuddyLocator, found())
     except Exception as error:
         raise ConfigError(
-            f"{config.buddy_locator_class}() raised {type(error).__name__}: {error}",
+            f"{config.buddy_locator_class}() raised {said(error)}",
             file=source,
             where="buddyLocatorClass",
         ) from error

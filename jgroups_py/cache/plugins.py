@@ -9,6 +9,7 @@ from jgroups_py.cache.settings import StoreConfig
 from jgroups_py.cache.sqlite_store import SqliteStore
 from jgroups_py.cache.store import Store
 from jgroups_py.errors import ConfigError
+from jgroups_py.stack.raised import said
 
 _TRUTH = {"true": True, "false": False}
 
@@ -74,6 +75,4 @@ def make_store(config: StoreConfig) -> Store:
     except ConfigError:
         raise
     except Exception as error:  # a user's store may raise anything
-        raise ConfigError(
-            f"properties: {config.store_class}() raised {type(error).__name__}: {error}"
-        ) from error
+        raise ConfigError(f"properties: {config.store_class}() raised {said(error)}") from error

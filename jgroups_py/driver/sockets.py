@@ -56,6 +56,10 @@ ASKED_IN_VAIN = 8
 """After this many drains in a row of one datagram each, a socket is asked for a second one only in every drain of this
 number."""
 
+COPIED_MAX = 16_384
+"""A smaller datagram is copied. It was read into 64 KB, whose rest is free: as long as the datagram is kept, this rest is too short to read
+another one into it, so a member that keeps many small datagrams beside large ones would hold 64 KB for each."""
+
 
 class UdpSocket:
     """One UDP socket, and the datagrams that the kernel has not taken yet. ``answers``: one on which answers may come, not that of
@@ -78,6 +82,8 @@ class UdpSocket:
             return ()
         except OSError:
             return None  # the task that reads tells why
+        if len(data) < COPIED_MAX:
+            data = bytes(memoryview(data))
         return (Datagram(self.handle, data, source[:2]),)
 
     def close(self) -> None:
@@ -299,6 +305,8 @@ class SocketDriver(Driver):
                 try:
                     for _ in range(count):
                         data, source = recvfrom(65535)
+                        if len(data) < COPIED_MAX:
+                            data = bytes(memoryview(data))
                         inputs.append(Datagram(handle, data, source[:2]))
                 except BlockingIOError:
                     pass

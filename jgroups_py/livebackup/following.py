@@ -15,6 +15,7 @@ from jgroups_py.livebackup.gathering import GATHER_MANY, Gathering
 from jgroups_py.livebackup.home import Held, Home, PutAside
 from jgroups_py.livebackup.messages import Confirm, Here, Join, Op, Part, Ready, Whole
 from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, BadSnapshot
+from jgroups_py.stack.raised import said
 from jgroups_py.values.address import Address
 
 _log = logging.getLogger("jgroups_py.livebackup")
@@ -89,7 +90,7 @@ class Following:
         try:
             await self._home.space.load(key, state)
         except Exception as error:  # an unknown kind, or an error of a user's load
-            raise BadSnapshot(f"the state of {key} was refused with {error!r}") from error
+            raise BadSnapshot(f"the state of {key} was refused: {said(error):.200}") from error
 
     def _refuse(self, error: BadSnapshot) -> None:
         """Drop the snapshot. This node asks again after a while."""

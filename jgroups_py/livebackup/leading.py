@@ -17,6 +17,7 @@ from jgroups_py.livebackup.messages import Confirm, Here, Join, Lead, Ready, enc
 from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.settings import Every
 from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Givings, SnapshotAsk
+from jgroups_py.stack.raised import said
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View
 
@@ -80,9 +81,8 @@ class Leading:
                 await self.side.run(name, timer.operation, timer.arguments)
             except Exception as error:
                 self._home.counts["timer_failures"] += 1
-                _log.warning(
-                    "%s: operation %s, started by a timer: %r", self._home.name, name, error
-                )
+                why = said(error)
+                _log.warning("%s: operation %s, started by a timer: %s", self._home.name, name, why)
 
     # --- the others
 

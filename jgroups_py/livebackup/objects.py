@@ -27,6 +27,7 @@ from jgroups_py.livebackup.kinds import (
 from jgroups_py.livebackup.locks import ObjectLock
 from jgroups_py.livebackup.messages import checksum_of
 from jgroups_py.livebackup.processes import Workers
+from jgroups_py.stack.raised import said, text_of
 
 Undo = Callable[[], Any]
 
@@ -354,8 +355,8 @@ async def _saved(found: Object) -> Any:
     except TypeError as error:  # from a process, which reports data that is not plain
         raise _not_plain(found.key, error) from error
     except Exception as error:
-        raise BadOperation(f"{found.key}: save raised {error!r:.200}") from error
+        raise BadOperation(f"{found.key}: save raised {said(error):.200}") from error
 
 
 def _not_plain(key: str, error: Exception) -> BadOperation:
-    return BadOperation(f"{key}: save() returned no plain data: {error}")
+    return BadOperation(f"{key}: save() returned no plain data: {text_of(error)}")

@@ -7,9 +7,11 @@ import copy
 import signal
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, Final, Literal, NamedTuple
 
 from jgroups_py.livebackup.kinds import Stateful
+from jgroups_py.stack.raised import said
 
 Verb = Literal["call", "undoable", "save", "load", "restore", "drop", "take"]
 
@@ -98,6 +100,22 @@ class Owner:
         return WorkerReply(None, None, vars(found))
 
 
+def packed(request: WorkerRequest, reply: WorkerReply) -> bytes:
+    """Return a reply that the node can read: a value or an error that cannot be sent becomes a TypeError."""
+    try:
+        data = bytes(ForkingPickler.dumps(reply))
+        if reply.error is not None:
+            # An error whose class wants other arguments can be written, and not read.
+            ForkingPickler.loads(data)
+        return data
+    except Exception as error:
+        what = f"{request.key}.{request.what}: it"
+        if reply.error is not None:
+            what = f"{request.key}.{request.what} raised {said(reply.error):.1000}, which"
+        problem = TypeError(f"{what} cannot leave its process: {said(error):.1000}")
+        return bytes(ForkingPickler.dumps(WorkerReply(None, problem, reply.before)))
+
+
 def work(pipe: Connection, kinds: Mapping[str, type[Stateful]]) -> None:
     """Run the process. It ends with its node."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the node decides when it ends
@@ -107,13 +125,7 @@ def work(pipe: Connection, kinds: Mapping[str, type[Stateful]]) -> None:
             request = pipe.recv()
         except (EOFError, OSError):
             return
-        reply = owner.answer(request)
         try:
-            pipe.send(reply)
+            pipe.send_bytes(packed(request, owner.answer(request)))
         except (BrokenPipeError, ConnectionResetError):
             return
-        except Exception as error:  # a value or an error that cannot be sent
-            problem = TypeError(
-                f"{request.key}.{request.what}: it cannot leave its process: {error}"
-            )
-            pipe.send(WorkerReply(None, problem, reply.before))

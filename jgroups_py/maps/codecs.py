@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 
 from jgroups_py.maps.errors import MapError, MapTypeError
+from jgroups_py.stack.raised import text_of
 
 T = TypeVar("T")
 
@@ -131,7 +132,7 @@ def encoded(codec: Codec[Any], value: object, what: str) -> bytes:
         data = codec.encode(value)
     except Exception as error:
         raise MapTypeError(
-            f"a {what} of type {type(value).__name__} cannot be stored in a map whose {what}s are {codec.name}: {error}"
+            f"a {what} of type {type(value).__name__} cannot be stored in a map whose {what}s are {codec.name}: {text_of(error)}"
         ) from error
     if not isinstance(data, bytes):
         raise MapTypeError(f"the codec of {what}s made {type(data).__name__}, not bytes")
@@ -154,4 +155,6 @@ def decoded(codec: Codec[Any], data: bytes, what: str) -> Any:
     try:
         return codec.decode(data)
     except Exception as error:
-        raise MapError(f"a {what} in the file cannot be read as {codec.name}: {error}") from error
+        raise MapError(
+            f"a {what} in the file cannot be read as {codec.name}: {text_of(error)}"
+        ) from error

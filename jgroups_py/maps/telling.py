@@ -9,6 +9,7 @@ from typing import Final
 
 from jgroups_py.maps.orders import Told
 from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.stack.raised import loggable
 
 LOG: Final = logging.getLogger("jgroups_py.maps")
 LEVELS: Final = {
@@ -38,4 +39,6 @@ class Telling:
     def raised(self, error: Exception) -> None:
         """Log an exception of the user's ``watch``."""
         if (left_out := self._limit.admit(("watch", type(error)))) is not None:
-            LOG.error('the map "%s": watch raised%s', self._name, left_out, exc_info=error)
+            LOG.error(
+                'the map "%s": watch raised%s', self._name, left_out, exc_info=loggable(error)
+            )

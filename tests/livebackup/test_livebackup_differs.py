@@ -7,7 +7,7 @@ import itertools
 import random
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import trio
@@ -16,6 +16,7 @@ from livebackup_group import Queue, livebackup_group, put, put_both, slow_put, s
 from jgroups_py.errors import ConfigError
 from jgroups_py.livebackup import (
     BadOperation,
+    Every,
     LiveBackupSettings,
     Stateful,
     Work,
@@ -225,17 +226,34 @@ class Odd(Stateful):
         self.state = state["state"]
 
 
+class Wordless(Exception):
+    """Its text cannot be made."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
+class WordlessType(Wordless, TypeError):
+    pass
+
+
 ODD: dict[str, Any] = {
     "huge": 2**64,
     "half": "\ud800",
     "raises": KeyError("gone"),
+    "raises without a text": Wordless(),
+    "raises a type without a text": WordlessType(),
     "large": bytes(STATE_MAX),
 }
 TOLD = {
     "huge": "Odd/o: save() returned no plain data: can't serialize ints",
     "half": "Odd/o: save() returned no plain data: 'utf-8' codec",
     "itself": "Odd/o: save() returned no plain data: maximum recursion",
-    "raises": "Odd/o: save raised KeyError('gone')",
+    "raises": "Odd/o: save raised KeyError: 'gone'",
+    "raises without a text": "Odd/o: save raised Wordless: (its text cannot be made)",
+    "raises a type without a text": "Odd/o: save() returned no plain data: (its text cannot be made)",
     "large": "Odd/o: its state has 66,",
 }
 
@@ -262,7 +280,63 @@ async def test_a_state_that_cannot_be_sent_ends_no_live_node_when_a_backup_joins
         await group.equal()
 
 
-@pytest.mark.parametrize("how", ["huge", "half", "itself", "raises"])
+async def page_badly(work: Work, name: str) -> None:
+    await work.get(Odd, name).become("")
+    raise Wordless
+
+
+async def test_a_timer_whose_operation_raises_goes_on(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with livebackup_group(timers=(Every(1.0, page_badly, ("o",)),)) as group:
+        group.also(kinds=(Odd,), operations=(page_badly,))
+        live, backup = await group.start("AB")
+        await trio.sleep(3.5)
+        assert live.counts["timer_failures"] >= 3 and backup.counts["diverged"] == 0
+        assert "operation page_badly, started by a timer: Wordless: (its text" in caplog.text
+
+
+class Picky(Stateful):
+    """It takes no state."""
+
+    raised: ClassVar[list[Exception]] = [Wordless()]
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> int:
+        self.count += 1
+        return self.count
+
+    def load(self, state: Any) -> None:
+        if self.raised:
+            raise self.raised.pop()
+        super().load(state)
+
+
+async def add_picky(work: Work, name: str) -> int:
+    found: int = await work.get(Picky, name).add()
+    return found
+
+
+async def test_a_backup_whose_load_raises_asks_again(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Picky, "raised", [Wordless()])
+    async with livebackup_group() as group:
+        group.also(kinds=(Picky,), operations=(add_picky,))
+        (live,) = await group.start("A")
+        await live.run(add_picky, "p")
+        await group.open("B")
+        await live.wait_backups(1)
+        assert "the state of Picky/p was refused: Wordless: (its text" in caplog.text
+        await group.equal()
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["huge", "half", "itself", "raises", "raises without a text", "raises a type without a text"],
+)
 async def test_a_state_without_a_checksum_is_told_by_its_operation(
     autojump_clock: Any, how: str
 ) -> None:

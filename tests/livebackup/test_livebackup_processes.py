@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -55,10 +56,18 @@ class Sum(Stateful):
     def add_object(self) -> None:
         self.parts.append(object())  # type: ignore[arg-type]
 
+    def decline(self, amount: int) -> None:
+        self.value = amount
+        raise Declined(amount, limit=3) if amount else Wordless
+
 
 async def add_to(work: Work, name: str, amount: int) -> int:
     found: int = await work.get(Sum, name).add(amount)
     return found
+
+
+async def decline(work: Work, name: str, amount: int) -> None:
+    await work.get(Sum, name).decline(amount)
 
 
 async def add_twice(work: Work, name: str, queue: str, amount: int, seconds: float) -> int:
@@ -67,6 +76,23 @@ async def add_twice(work: Work, name: str, queue: str, amount: int, seconds: flo
     await trio.sleep(seconds)
     found: int = await work.get(Sum, name).add(amount)
     return found
+
+
+class Declined(Exception):
+    """An error with arguments of its own: it can be pickled, and not read again."""
+
+    def __init__(self, amount: int, *, limit: int) -> None:
+        super().__init__(f"{amount} are more than {limit}")
+
+
+class Wordless(Exception):
+    """It cannot be pickled, and its text cannot be made."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    def __reduce__(self) -> Any:
+        raise Wordless
 
 
 CATALOGUE = Catalogue.of([Sum], [])
@@ -159,6 +185,26 @@ async def test_an_object_of_a_process_is_changed_reversed_and_saved() -> None:
         assert isinstance(outcome.error, BadOperation | TypeError)
 
 
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (5, r"raised Declined: 5 are more than 3, which cannot leave its process: TypeError: .*'limit'"),
+        (0, r"raised Wordless: \(its text .*\), which cannot leave its process: Wordless"),
+    ],
+)  # fmt: skip
+async def test_an_error_that_the_node_cannot_read_is_told_with_its_text(
+    amount: int, text: str
+) -> None:
+    async with space_of() as (space, _):
+        found = space.object("Sum/a")
+        with trio.fail_after(20):
+            outcome, undo = await found.call_undoable("decline", (amount,))
+        assert isinstance(outcome.error, TypeError) and re.search(text, str(outcome.error))
+        assert (await found.save())["value"] == amount
+        await undo()
+        assert (await found.save())["value"] == 0
+
+
 async def test_an_object_of_a_process_is_removed_and_comes_back() -> None:
     async with space_of() as (space, _):
         await space.object("Sum/a").call("add", (3,))
@@ -189,7 +235,7 @@ async def test_objects_of_processes_are_given_to_joiners_backed_up_and_reversed(
 ) -> None:
     autojump_clock.autojump_threshold = 0.01  # processes need real time
     async with livebackup_group(processes=1, checksum_every=2, abandon_timeout=2.0) as group:
-        group.also(kinds=(Sum,), operations=(add_to, add_twice))
+        group.also(kinds=(Sum,), operations=(add_to, add_twice, decline))
         (live,) = await group.start("A")
         await live.run(add_to, "a", 1)
         await group.start("B")
@@ -197,6 +243,8 @@ async def test_objects_of_processes_are_given_to_joiners_backed_up_and_reversed(
         assert [await live.run(add_to, "a", n) for n in (2, 3)] == [3, 6]
         with pytest.raises(ValueError, match="less than nothing"):
             await live.run(add_to, "a", -1)
+        with pytest.raises(TypeError, match="raised Declined: 6 are more than 3"):
+            await live.run(decline, "a", 6)
         wanted = {"Sum/a": {"value": 6, "parts": [1, 2, 3]}}
         assert await backup.space.saved() == await live.space.saved() == wanted
         assert backup.counts["diverged"] == 0
