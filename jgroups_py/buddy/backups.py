@@ -80,6 +80,14 @@ class Backups:
     def orphans(self) -> list[Address]:
         return [owner for owner in self.of if owner not in self._membership.members]
 
+    @property
+    def has_orphan(self) -> bool:
+        members = self._membership.members
+        for owner in self.of:  # noqa: SIM110 - a generator doubles the cost, and each step asks
+            if owner not in members:
+                return True
+        return False
+
     def kept_before(self) -> tuple[Address, ...]:
         """Return the owners that are members and were backed up here before this view."""
         members, number = self._membership.members, self._membership.number
@@ -118,16 +126,20 @@ class Backups:
             # Not acknowledged: a copy that may lack something must not count.
             self._out.complain("unexpected_ops", f"entry {message.seq} of {src!r} does not follow")
             return
-        parts, backup.parts = backup.parts, []
-        for changes in (*parts, message.changes):
-            backup.apply(changes)
+        parts: list[Changes] = []
+        if backup.parts:
+            parts, backup.parts = backup.parts, []
+            for changes in parts:
+                backup.apply(changes)
+        backup.apply(message.changes)
         backup.seq = message.seq
         if message.wrote:
             backup.wrote = message.seq
         for journal in self._journals:
             wrote = (*chain.from_iterable(parts), *message.changes) if message.wrote else ()
             journal.logged(src, message.seq, wrote)
-        self._adopted(backup, message.adopted)
+        if message.adopted:
+            self._adopted(backup, message.adopted)
         self._out.send(src, OpAck(message.seq))
 
     def on_dismiss(self, src: Address, message: Dismiss) -> None:

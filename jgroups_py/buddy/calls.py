@@ -64,16 +64,15 @@ class Calls:
             error = NotBegun("leaving or full")
             self._out.complete(call.id, BuddyOutcome.FAILED, error=error)
             return
-        self._begin(call)
+        self.open[call.id] = call
+        self._try(call)
 
     def submit_inner(self, paths: tuple[Path, ...], inner: Inner) -> None:
         """Begin a call of the machine. ``inner`` runs when this member owns these paths, or knows their owners."""
         self._inner_ids -= 1
         self.inner += 1
         wanted = tuple((path, False) for path in paths)
-        self._begin(BuddyCall(self._inner_ids, wanted, mode="create", inner=inner))
-
-    def _begin(self, call: BuddyCall) -> None:
+        call = BuddyCall(self._inner_ids, wanted, mode="create", inner=inner)
         self.open[call.id] = call
         self._try(call)
 
@@ -121,10 +120,11 @@ class Calls:
         count."""
         if call.mode == "look":
             return False
+        claims = self._claims
         for path, deep in call.wanted:
             if deep or self._ownership.mine(path) is None:
                 return False
-            if fair and self._claims.is_next_elsewhere(path):
+            if fair and claims.order and claims.is_next_elsewhere(path):
                 return False
         return True
 
@@ -180,9 +180,9 @@ class Calls:
             return
         try:
             new = dict(call.change(old))
-            stray = [path for path in new if path not in reach]
-            if stray:
-                raise ValueError(f"{stray[0]} is not among the paths of this call")
+            for path in new:
+                if path not in reach:
+                    raise ValueError(f"{path} is not among the paths of this call")
         except Exception as error:  # the caller's function; no change is made yet
             self._end(call, BuddyOutcome.FAILED, error=error)
             return

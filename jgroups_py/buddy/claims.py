@@ -87,7 +87,8 @@ class Claims:
         self.mine: dict[ClaimId, OwnClaim] = {}
         self._early: list[ClaimRequest] = []
         self._count = 0
-        self._look = False
+        self.due = False
+        """Is it worth calling ``progress``?"""
 
     # --- asking
 
@@ -171,21 +172,16 @@ class Claims:
             return  # done here: no member waits for our answer
         self.order[claim.claim] = claim
         self._reach[claim.claim] = Reach(claim.wanted)
-        self._look = True
+        self.due = True
 
     def look(self) -> None:
         """Note a change that a claim may have waited for."""
-        self._look = True
-
-    @property
-    def due(self) -> bool:
-        """Is it worth calling ``progress``?"""
-        return self._look
+        self.due = bool(self.order)
 
     def progress(self) -> Iterator[OwnClaim]:
         """Process claims in their order, as far as possible. Yield each finished claim of this member. Its calls run
         before the next claim is processed."""
-        self._look = False
+        self.due = False
         ahead: list[Reach] = []
         for claim in list(self.order.values()):
             reach = self._reach[claim.claim]
@@ -305,7 +301,7 @@ class Claims:
         self._out.count("backups_told", len(message.backs_up))
         if message.found is not None:
             own.found.append(message.found)
-        self._look = True
+        self.due = True
         return message.grants
 
     # --- views

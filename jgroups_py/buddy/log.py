@@ -20,6 +20,7 @@ from jgroups_py.buddy.values import OwnedNode, Path, pieces
 from jgroups_py.values.address import Address
 
 Action = Callable[[], None]
+Entry = tuple[tuple[Path, OwnedNode | None], ...]
 
 
 def _value(change: tuple[Path, OwnedNode | None]) -> object:
@@ -46,7 +47,8 @@ class WriteLog:
         self.seq = 0
         self.wrote = 0
         self.acked = 0
-        self._waiting: deque[tuple[int, Action]] = deque()
+        self.waiting: deque[tuple[int, Action]] = deque()
+        """Actions, each with the entry that all holders must have before."""
         self._touched: dict[Path, int] = {}
         self._entries: deque[tuple[int, tuple[Path, ...]]] = deque()
 
@@ -61,7 +63,13 @@ class WriteLog:
         """Send an entry to every holder that is not dismissed, in messages of ``chunk_nodes`` and
         ``chunk_bytes``. ``then`` runs when all holders have it. ``wrote``: all its changes are new values."""
         self.seq += 1
-        entry = tuple([(p, n and self.replica(n)) for p, n in changes])
+        if len(changes) == 1:  # a write; this saves some calls for each
+            path, node = changes[0]
+            entry: Entry = ((path, node and self.replica(node)),)
+            paths: tuple[Path, ...] = (path,)
+        else:
+            entry = tuple([(p, n and self.replica(n)) for p, n in changes])
+            paths = tuple([path for path, _ in changes])
         if wrote:
             self.wrote = self.seq
             for journal in self._journals:
@@ -74,11 +82,11 @@ class WriteLog:
                 self._send(receivers, Part(tuple(piece)))
             entry = tuple(last)
         self._send(receivers, Op(self.seq, entry, adopted, wrote))
-        for path, _ in changes:
+        for path in paths:
             self._touched[path] = self.seq
-        self._entries.append((self.seq, tuple([path for path, _ in changes])))
+        self._entries.append((self.seq, paths))
         if then is not None:
-            self._waiting.append((self.seq, then))
+            self.waiting.append((self.seq, then))
 
     def _send(self, receivers: Sequence[Address], message: Part | Op) -> None:
         for member in receivers:
@@ -91,7 +99,7 @@ class WriteLog:
 
     def when_acked(self, then: Action) -> None:
         """Run ``then`` when all holders have every entry logged so far."""
-        self._waiting.append((self.seq, then))
+        self.waiting.append((self.seq, then))
 
     def stable(self, path: Path) -> bool:
         """Do all holders have the last change of ``path``?"""
@@ -117,7 +125,7 @@ class WriteLog:
                     if touched.get(path, acked + 1) <= acked:
                         del touched[path]
         ran = False
-        while self._waiting and self._waiting[0][0] <= self.acked:
+        while self.waiting and self.waiting[0][0] <= self.acked:
             ran = True
-            self._waiting.popleft()[1]()
+            self.waiting.popleft()[1]()
         return moved or ran

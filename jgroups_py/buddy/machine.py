@@ -162,8 +162,9 @@ class BuddyMachine:
 
     def receive(self, src: Address, tag: ViewKey, message: m.Message, now: float) -> None:
         """Handle a message of another member. ``tag``: the sender's view at sending."""
-        self.membership.now = now
-        if tag[0] > self.tag[0]:
+        membership = self.membership
+        membership.now = now
+        if tag[0] > membership.tag[0]:
             if len(self._held) < self.config.held_max:
                 self._held.append((src, tag, message))
             else:
@@ -316,13 +317,14 @@ class BuddyMachine:
     def protected(self) -> bool:
         """Is this member protected: settled, buddies complete, log acknowledged, no node in hand-over, no orphan? The
         cluster is protected when all members of the view are."""
+        membership, log = self.membership, self.log
         return (
-            self.settled
-            and not self.membership.unmerged
-            and self.log.seq == self.log.acked
-            and self.buddies.complete
-            and not self.backups.orphans()
+            log.seq == log.acked
+            and membership.settled
+            and not membership.unmerged
             and self.ownership.moving == 0
+            and self.buddies.complete
+            and not self.backups.has_orphan
         )
 
     def missing(self, site: str, *, backups: bool = False) -> dict[Path, int]:
@@ -463,12 +465,12 @@ class BuddyMachine:
     # --- steps
 
     def _accept(self, src: Address, tag: ViewKey, message: m.Message) -> None:
-        kind = type(message)
-        if self.membership.is_stranger(src, tag):
+        kind, membership = type(message), self.membership
+        if membership.is_stranger(src, tag):
             self.out.count("dropped_strangers")
-        elif tag != self.tag and (kind in m.THIS_VIEW_ONLY or tag[0] == self.tag[0]):
+        elif tag != membership.tag and (kind in m.THIS_VIEW_ONLY or tag[0] == membership.tag[0]):
             self.out.count("dropped_old_view")
-        elif kind in m.FROM_COORDINATOR and src != self.membership.coordinator:
+        elif kind in m.FROM_COORDINATOR and src != membership.coordinator:
             self.out.count("bad_messages")
         else:
             self._handlers[kind](src, message)
@@ -484,12 +486,12 @@ class BuddyMachine:
 
     def _end_step(self) -> None:
         """Run the parts until a step leaves nothing to do."""
-        to_self = self.out.to_self
+        to_self, log = self.out.to_self, self.log
         while True:
             if to_self:
                 message = to_self.popleft()
                 self._handlers[type(message)](self.me, message)
-            elif self.log.advance():
+            elif (log.acked < log.seq or log.waiting) and log.advance():
                 self.claims.look()
                 if self.calls.waiting and not self.membership.frozen:
                     self.calls.retry()
@@ -497,7 +499,8 @@ class BuddyMachine:
                 for own in self.claims.progress():
                     self.calls.answered(own)
             else:
-                self.events.flush()
+                if self.known.up:
+                    self.events.flush()
                 if not to_self:
                     break
         if self.leaving.begun:

@@ -85,7 +85,9 @@ class Membership:
     def is_stranger(self, src: Address, tag: ViewKey) -> bool:
         """Return whether ``src``, with its view ``tag``, sent a message before it was with this member."""
         since = self._since.get(src)
-        return since is None or tag[0] < since[0] or (tag[0] == since[0] and _other(tag, since))
+        if since is None or tag[0] > since[0]:
+            return since is None
+        return tag[0] < since[0] or _other(tag, since)
 
     # --- changes by the machine
 

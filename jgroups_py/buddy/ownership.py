@@ -152,8 +152,10 @@ class Ownership:
         self._out.count("writes", len(changes))
         if not changes:
             return {}
-        changes = self._outboxes.numbered(changes, self._log.seq + 1)
-        self._set_all(changes)
+        if self._outboxes:
+            changes = self._outboxes.numbered(changes, self._log.seq + 1)
+        for path, node in changes:
+            self._set(path, node)
         self._log.append(changes, then=then, wrote=True)
         return dict(changes)
 

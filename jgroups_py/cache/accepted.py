@@ -19,7 +19,7 @@ from jgroups_py.stack.raised import text_of
 def writable(path: AnyPath, *, root: bool = False) -> Fqn:
     """Return an Fqn that applications may write. CacheRefused: the path is a backup or the root."""
     fqn = as_fqn(path)
-    if fqn.is_within(BACKUP_ROOT):
+    if fqn[:1] == BACKUP_ROOT:
         raise CacheRefused(f"{BACKUP_ROOT} is the cache's own: {fqn} cannot be written")
     if not fqn and not root:
         raise CacheRefused("the root holds no attributes; put them at a path such as /a")
@@ -51,7 +51,10 @@ class Values:
     def encode_all(self, attributes: Mapping[str, Any]) -> dict[str, bytes]:
         """Check the names and encode the values."""
         codec, limit = self.codec, self._limit
-        return {checked_key(key): encoded(codec, value, limit) for key, value in attributes.items()}
+        found = {}
+        for key, value in attributes.items():
+            found[checked_key(key)] = encoded(codec, value, limit)
+        return found
 
     def decode(self, data: bytes) -> Any:
         """Decode stored bytes. CacheError: the codec cannot read them, because another codec wrote them."""

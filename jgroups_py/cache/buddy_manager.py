@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import trio
@@ -25,7 +26,14 @@ from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import OpAck
-from jgroups_py.buddy.outputs import BuddyEvent, Completed, DroppedValue, SendMessage, SendSite
+from jgroups_py.buddy.outputs import (
+    BuddyEvent,
+    Completed,
+    DroppedValue,
+    Output,
+    SendMessage,
+    SendSite,
+)
 from jgroups_py.buddy.values import BuddyGroup, Path
 from jgroups_py.buddy.values import OwnedNode as Entry
 from jgroups_py.cache.buddy_sites import CacheSites, FromRelay, config_with_sites
@@ -83,6 +91,8 @@ class BuddyManager:
         self._keeping = keeping
         self._channel: Channel
         self.machine: BuddyMachine
+        self.entries: Mapping[Path, Entry]
+        """The nodes of this member as the machine has them."""
         self.touched = Touched()
         self.ready = trio.Event()
         """Set when this member has a view."""
@@ -107,11 +117,6 @@ class BuddyManager:
         """Called with each view that the machine has installed."""
 
     # --- reading
-
-    @property
-    def entries(self) -> Mapping[Path, Entry]:
-        """Return the nodes of this member as the machine has them."""
-        return self.machine.own
 
     @property
     def members(self) -> tuple[Address, ...]:
@@ -228,6 +233,7 @@ class BuddyManager:
                 file=self._source,
                 where="buddyLocatorClass",
             ) from error
+        self.entries = self.machine.own
         if self._sites is not None:
             self._sites.machine = self.machine
         return self
@@ -262,11 +268,8 @@ class BuddyManager:
     def submit(self, call: BuddyCall, *, alone: bool = False) -> None:
         """Begin a call. ``told`` reports its end, perhaps before this returns. ``alone``: no other call is under way,
         so its messages leave at once and are not bundled."""
-        if alone:
-            self._channel.driver.at_once(lambda: self.submit(call))
-            return
         self.machine.submit(call, self._channel.driver.clock())
-        self._after()
+        self._after(alone=alone)
 
     def cancel(self, call: int) -> None:
         """Cancel a call whose caller does not wait any more. ``told`` reports its end before this returns."""
@@ -356,7 +359,7 @@ class BuddyManager:
     def _answer(self, batch: Batch) -> None:
         """Handle all messages of a batch. Send only the last of several acknowledgements in a row: it covers the others."""
         if len(batch.payloads) == 1:
-            self._receive_all(batch)
+            self._receive_all(batch, alone=True)
             return
         self._unsaid = []
         try:
@@ -372,7 +375,7 @@ class BuddyManager:
                 ):
                     self._say(send)
 
-    def _receive_all(self, batch: Batch) -> None:
+    def _receive_all(self, batch: Batch, *, alone: bool = False) -> None:
         now = self._channel.driver.clock()
         for payload in batch.payloads:
             try:
@@ -383,7 +386,7 @@ class BuddyManager:
                 continue
             assert batch.src is not None
             self.machine.receive(batch.src, tag, message, now)
-            self._after()
+            self._after(alone=alone)
 
     def _heard(self, item: FromRelay) -> None:
         self._incoming.append(item)
@@ -414,19 +417,20 @@ class BuddyManager:
                 self._after()
                 await trio.lowlevel.checkpoint()
 
-    def _after(self) -> None:
-        """Act on the outputs of a step of the machine."""
+    def _after(self, *, alone: bool = False) -> None:
+        """Act on the outputs of a step of the machine. Messages come first: this member's own tree changes while they travel.
+        ``alone``: there are no others to bundle with them."""
         machine = self.machine
+        outputs = machine.out.take()
+        if alone and outputs:
+            self._channel.driver.at_once(partial(self._say_all, outputs, alone))
+        else:
+            self._say_all(outputs)
         self._changed()
         if self._steps:
             self._steps.changed()
-        for output in machine.take():
-            if type(output) is SendMessage:
-                if self._unsaid is None:
-                    self._say(output)
-                else:
-                    self._unsaid.append(output)
-            elif type(output) is Completed:
+        for output in outputs:
+            if type(output) is Completed:
                 self._told(output)
             elif type(output) is SendSite:
                 self.sites.post(output.site, output.message)
@@ -435,13 +439,24 @@ class BuddyManager:
         if machine.buddies.pushing:
             self._pushing.set()
 
-    def _say(self, send: SendMessage) -> None:
+    def _say_all(self, outputs: Sequence[Output], alone: bool = False) -> None:
+        for output in outputs:
+            if type(output) is SendMessage:
+                if self._unsaid is None:
+                    self._say(output, alone)
+                else:
+                    self._unsaid.append(output)
+
+    def _say(self, send: SendMessage, alone: bool = False) -> None:
         payload, machine = payload_of(send.tag, send.message), self.machine
         if type(send.message) is OpAck:
             self._acknowledged += 1
-        for member in machine.members if send.to is None else (send.to,):
+        if send.to is not None:
+            self._send(send.to, payload, alone)
+            return
+        for member in machine.members:
             if member != machine.me:
-                self._send(member, payload)
+                self._send(member, payload, alone)
 
     def _happened(self, kind: str, detail: object) -> None:
         match kind:
@@ -476,11 +491,12 @@ class BuddyManager:
 
     # --- sending
 
-    def _send(self, to: Address, payload: bytes) -> None:
+    def _send(self, to: Address, payload: bytes, alone: bool) -> None:
         queue = self._waiting.get(to)
         if queue is None:
             try:
-                self._channel.send_nowait(payload, to, flags=_NO_RELAY)
+                if not (alone and self._is_past_outbox(payload, to)):
+                    self._channel.send_nowait(payload, to, flags=_NO_RELAY)
             except trio.WouldBlock:
                 self._waiting[to] = deque([payload])
                 if self._nursery is not None:
@@ -489,6 +505,14 @@ class BuddyManager:
                 pass  # the channel has ended; ``ended_by`` reports it
         else:
             queue.append(payload)
+
+    def _is_past_outbox(self, payload: bytes, to: Address) -> bool:
+        """Give a message to the stack, if nothing stands before it. It leaves with the present turn. Return whether that was done."""
+        stack, outbox = self._channel.stack, self._channel.outbox
+        batch = None if stack.closed else outbox.alone(payload, len(payload), to, {}, _NO_RELAY)
+        if batch is not None:
+            stack.send(batch)
+        return batch is not None
 
     async def _send_waiting(self, to: Address) -> None:
         """Send the messages that waited for credit, in order. The log bounds them, and no node is pushed meanwhile."""

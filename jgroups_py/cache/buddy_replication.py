@@ -153,7 +153,7 @@ class BuddyReplication(MemberReplication):
             for scope in call.scopes:
                 self.passive.check(scope.path)
         if call.writes:
-            wanted = tuple([self._wanted(scope, search) for scope in call.scopes])
+            wanted = self._wanted(call.scopes, search)
         else:
             wanted = tuple(
                 (tuple(scope.path), True)
@@ -236,10 +236,13 @@ class BuddyReplication(MemberReplication):
             return "this side of a partition is the smaller one, and was not joined to the other"
         return "not everybody has answered"
 
-    def _wanted(self, scope: Scope, search: bool) -> Wanted:
+    def _wanted(self, scopes: Sequence[Scope], search: bool) -> tuple[Wanted, ...]:
         """Return the nodes that a write claims. With gravitation the claim covers all below a missing node (B22)."""
-        path = tuple(scope.path)
-        return path, scope.deep or (search and path not in self.manager.entries)
+        entries, wanted = self.manager.entries, []
+        for scope in scopes:
+            path = tuple(scope.path)
+            wanted.append((path, scope.deep or (search and path not in entries)))
+        return tuple(wanted)
 
     def _lacks(self, scope: Scope, call: CacheCall) -> bool:
         """Should the cluster be asked? It is not asked for the root or for a node that was removed here."""
@@ -339,11 +342,11 @@ class BuddyReplication(MemberReplication):
 
     def _mirror(self) -> None:
         """Change the tree as the machine's nodes have changed, and notify listeners."""
-        entries, tree = self.manager.entries, self.tree
-        touched = self.manager.touched.take()
-        if not touched:
+        if not self.manager.touched.nodes:
             self._written.clear()
             return
+        entries, tree = self.manager.entries, self.tree
+        touched = self.manager.touched.take()
         written: list[NodeChange] = []
         moved: list[NodeChange] = []
         arrived: list[NodeChange] = []

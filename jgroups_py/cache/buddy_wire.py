@@ -6,14 +6,15 @@ Nodes are checked here, on the way in. A machine takes any value, but a cache ha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from jgroups_py.buddy.codec import decode, decode_site, encode
-from jgroups_py.buddy.messages import Answer, Chunk, FromSite, Message, Op, Part, ToSite
+from jgroups_py.buddy.messages import Answer, Chunk, FromSite, Message, Op, OpAck, Part, ToSite
 from jgroups_py.buddy.site_messages import AnySiteMessage, EventAck, Listing, SiteEvent
 from jgroups_py.buddy.values import OwnedNode as Entry
 from jgroups_py.buddy.values import Path, ViewKey
-from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
+from jgroups_py.cache.fqn import BACKUP_ROOT, KEPT_PATHS, Fqn
 from jgroups_py.cache.node import MAX_KEY_BYTES, checked_key
 from jgroups_py.errors import CacheRefused, RemoteProtocolError
 
@@ -34,6 +35,8 @@ def message_of(payload: object) -> tuple[ViewKey, Message]:
     if not isinstance(payload, _BYTES) or payload[:1] != KIND:
         raise RemoteProtocolError("not of buddy replication")
     tag, message = decode(bytes(payload[1:]))
+    if type(message) is OpAck:
+        return tag, message
     try:
         in_log = isinstance(message, _IN_LOG)
         for path, entry in _entries(message):
@@ -88,6 +91,7 @@ def _check(path: Path, entry: Entry | None, *, in_log: bool) -> None:
         _check_value(path, entry.value, entry.removed)
 
 
+@lru_cache(KEPT_PATHS)
 def _check_path(path: Path) -> None:
     fqn = Fqn(path)
     if not fqn or fqn[0] == BACKUP_ROOT[0]:

@@ -10,6 +10,7 @@ An Fqn *is* a tuple of texts: comparing, hashing and sorting run in C. "/" insid
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, Self
 
 from jgroups_py.errors import CacheRefused
@@ -142,6 +143,11 @@ def all_of(paths: Sequence[tuple[str, ...]]) -> list[Fqn]:
 _MODERATE: Final = (MAX_PATH_BYTES - MAX_PART_BYTES) // 4
 """The most letters of a parent whose path leaves room for every name. A letter has at most four bytes."""
 
+KEPT_PATHS: Final = 4096
+"""The paths that are remembered as checked. Applications use theirs again and again."""
+
+_parsed: Final = lru_cache(KEPT_PATHS)(Fqn.parse)
+
 AnyPath = str | Iterable[str]
 """The forms of a path that calls take: an Fqn, the written form, or the parts."""
 
@@ -150,6 +156,8 @@ def as_fqn(path: AnyPath) -> Fqn:
     """Return an Fqn for a caller's path. CacheRefused: the value is no path."""
     if isinstance(path, Fqn):
         return path
+    if type(path) is str:
+        return _parsed(path)
     if isinstance(path, str):
         return Fqn.parse(path)
     try:

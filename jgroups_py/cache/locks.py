@@ -89,7 +89,8 @@ class PathLocks:
         """Release all scopes; later requests move up. A waiting request can be released, too."""
         for scope in request.scopes:
             self._forget(self._at, scope.path, request)
-            self._forget(self._deep, scope.path, request)
+            if scope.deep:
+                self._forget(self._deep, scope.path, request)
         for follower in request.followers:
             follower.behind -= 1
             if not follower.behind and follower.woken is not None:

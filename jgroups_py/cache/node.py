@@ -72,6 +72,8 @@ def key_size(key: str) -> int:
 
 def checked_key(key: object) -> str:
     """Return the name of an attribute as given. CacheRefused: the key cannot be such a name."""
+    if type(key) is str and key.isascii() and 0 < len(key) <= MAX_KEY_BYTES:
+        return key  # most are so
     if not isinstance(key, str):
         raise CacheRefused(f"the name of an attribute is a text, got {type(key).__name__}")
     try:

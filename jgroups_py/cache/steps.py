@@ -220,8 +220,11 @@ class Gravitating(Interceptor):
             await self._replication.claim(call, missing, search=search)
 
     def _missing(self, scopes: Sequence[Scope]) -> list[Scope]:
-        get = self._tree.container.get
-        return [scope for scope in scopes if scope.deep or get(scope.path) is None]
+        get, missing = self._tree.container.get, []
+        for scope in scopes:
+            if scope.deep or get(scope.path) is None:
+                missing.append(scope)
+        return missing
 
 
 class Reads:

@@ -324,16 +324,21 @@ class Channel:
         self._waiting.tell(self._stack, self._outbox, to, seconds)
 
     def _before_flush(self) -> None:
-        """Hand down sent messages and give back credits of read ones; called once per turn."""
+        """Hand down sent messages; called once per turn. Credits of read ones may let blocked ones go, so they come first then."""
         stack = self._stack
         if self._view_watch.count:
             self._view_watch.changed()  # a view has come, or the name of a member
         if stack.closed:
             return
-        if self._credits:
-            credits, self._credits = tuple(self._credits), []
-            stack.event_down(Consumed(credits))
+        if self._outbox.blocked:
+            self._after_flush()
         self._outbox.hand_down(stack.send)
+
+    def _after_flush(self) -> None:
+        """Give back credits of read messages; called once per turn."""
+        if self._credits and not self._stack.closed:
+            credits, self._credits = tuple(self._credits), []
+            self._stack.event_down(Consumed(credits))
 
     # --- receiving
 
@@ -414,7 +419,7 @@ class Channel:
         """Give the flow-control credits of a consumed batch back to its sender."""
         if batch.credits:
             self._credits += batch.credits
-            self._driver.wake()
+            self._driver.rest_later()
 
     # --- blocks on top
 
@@ -670,7 +675,6 @@ class Channel:
     async def _join(self, cluster: str, get_state: bool, timeout: float) -> None:
         """Return after the first view, and after the state if it was asked for and another member has one."""
         self._outbox.size_max = message_max(self._stack.protocols)
-        self._outbox.turn_max = self._limits.turn_bytes or self._stack.protocols[0].turn_bytes
         if get_state:
             self._asked.begin(first=True)
         self._step(lambda: self._stack.connect(cluster, with_state=get_state))

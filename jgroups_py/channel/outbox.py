@@ -17,7 +17,6 @@ import trio
 from jgroups_py.channel.given import check_destination
 from jgroups_py.channel.values import ChannelLimits
 from jgroups_py.errors import LocalProtocolError
-from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.sizes import refuse_larger
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch, Headers
@@ -84,8 +83,6 @@ class Outbox:
         self.sent = 0
         self.sent_bytes = 0
         self.waits = 0
-        self.turn_max = limits.turn_bytes or Protocol.turn_bytes
-        """The bytes after which other tasks run."""
         self.turn_messages = 0
         """The messages that were put in since a sender last let other tasks run."""
         self.turn_bytes = 0
@@ -230,21 +227,22 @@ class Outbox:
         payload: Any,
         size: int,
         to: Address,
-        protocol_id: int,
-        header: Header,
+        headers: Headers,
         flags: int,
-        type: int,
+        type: int = MessageType.BYTES,
     ) -> Batch | None:
-        """Return a message that goes to the stack at once, if nothing waits here and no destination is blocked. It counts as
-        sent."""
+        """Return a message that goes to the stack at once, if nothing waits here, no destination is blocked and it is not too large. It
+        counts as sent. ``flags``: an int."""
         if self._runs or self.blocked or self.error is not None:
+            return None
+        if self.size_max is not None and size > self.size_max:
             return None
         self.sent += 1
         self.sent_bytes += size
         self.turn_messages += 1
         self.turn_bytes += size
         number = self.numbers.take(to, 1)
-        batch = Batch(to, [payload], {protocol_id: header}, None, flags, 0, type, (), number)
+        batch = Batch(to, [payload], headers, None, flags, 0, type, (), number)
         if type == MessageType.BYTES:
             batch._length = size
         return batch
@@ -252,7 +250,8 @@ class Outbox:
     @property
     def is_turn_over(self) -> bool:
         """True when enough was put in for other tasks to get their turn."""
-        return self.turn_bytes >= self.turn_max or self.turn_messages >= self._limits.turn_messages
+        limits = self._limits
+        return self.turn_bytes >= limits.turn_bytes or self.turn_messages >= limits.turn_messages
 
     async def put_many(
         self, payloads: Iterable[Payload], to: Address | None, flags: int, loopback: bool
@@ -269,10 +268,10 @@ class Outbox:
         while start < len(plain):
             if not self.has_room(to, 0):
                 await self.wait(to, 0)
-            part, size, each = _first_bytes(plain, start, self.turn_max, limits.turn_messages)
+            part, size, each = _first_bytes(plain, start, limits.turn_bytes, limits.turn_messages)
             bytes_after, messages_after = self.turn_bytes + size, self.turn_messages + len(part)
             if self.turn_messages and (
-                bytes_after > self.turn_max or messages_after > limits.turn_messages
+                bytes_after > limits.turn_bytes or messages_after > limits.turn_messages
             ):
                 await self.let_others_run()
                 continue

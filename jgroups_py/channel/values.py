@@ -18,9 +18,9 @@ class ChannelLimits:
     receive_buffer_max: int = 64_000_000
     """The most bytes of unread payloads that no flow control bounds (stacks without MFC and UFC, flag NO_FC). Beyond
     this the member leaves with Expelled. Messages under flow control are bounded by their credits."""
-    turn_bytes: int | None = None
-    """``send`` and ``send_many`` let other tasks run after this many bytes. None: the transport's choice (``Protocol.turn_bytes``), 512,000
-    on TCP and 256,000 elsewhere."""
+    turn_bytes: int = 512_000
+    """``send`` and ``send_many`` let other tasks run after this many bytes. With fewer, a member that sends much answers calls sooner and
+    sends less."""
     turn_messages: int = 2_000
     """``send`` and ``send_many`` let other tasks run after this many messages."""
     state_max: int = 256_000_000

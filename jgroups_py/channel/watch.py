@@ -56,4 +56,6 @@ class Watch:
             finally:
                 self.count -= 1
             return
+        if holds():  # it came true in the step in which the time ended
+            return
         raise WaitTimeout(f"{missing()} (waited {timeout:g} s)")

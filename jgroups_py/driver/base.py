@@ -1,8 +1,8 @@
 """The base of every trio driver: turns, one timer wait, lateness.
 
 A turn lets the owners hand down their collected messages (``before_flush``), takes the machine's outputs, executes
-them, and hands in the results. A turn runs when sockets were drained, when a timer fired, and after ``wake``.
-All messages since the last turn leave together.
+them, and hands in the results. Then the owners do what can wait until the messages are on their way (``after_flush``).
+A turn runs when sockets were drained, when a timer fired, and after ``wake``. All messages since the last turn leave together.
 """
 
 from __future__ import annotations
@@ -79,13 +79,15 @@ class Transport(Interface):
 
 
 class Driver:
-    """Runs one machine. Subclasses execute the Outs. The functions in ``before_flush`` are called first in each turn."""
+    """Runs one machine. Subclasses execute the Outs. The functions in ``before_flush`` are called first in each turn, those in
+    ``after_flush`` when its outputs are executed."""
 
     def __init__(self, machine: Machine, limits: DriverLimits | None = None) -> None:
         self.machine = machine
         self.limits = limits or DriverLimits()
         machine.lateness = Lateness(self.limits.lag_threshold, self.limits.lag_allowance)
         self.before_flush: list[Callable[[], None]] = []
+        self.after_flush: list[Callable[[], None]] = []
         self.clock: Callable[[], float] = trio.current_time
         """The time of the loop that runs it."""
         self.turns = 0
@@ -94,6 +96,8 @@ class Driver:
         them."""
         self._inputs: list[In] = []
         self._woken = False
+        self._has_rest = False
+        """``after_flush`` has something to do."""
         self._in_turn = False
         self._parked: trio.lowlevel.Task | None = None
         self._due = math.inf
@@ -132,6 +136,12 @@ class Driver:
             task, self._parked = self._parked, None
             trio.lowlevel.reschedule(task)
 
+    def rest_later(self) -> None:
+        """Ask for ``after_flush``. Within a step its turn does it; a task that has its answer by then leaves it to the next turn."""
+        self._has_rest = True
+        if not self._in_turn:
+            self.wake()
+
     def fail(self, error: Exception) -> None:
         """Note that a step of the machine raised ``error`` in a task of its owner. The machine cannot be used any more. ``run``
         raises the error, so that the driver ends the same way wherever it happened."""
@@ -159,12 +169,21 @@ class Driver:
         if self._in_turn or self._nursery is None or self.machine.is_in_step:
             step()
             return
+        self.guarded(self._begin)
         self._in_turn = True
         try:
             step()
         finally:
             self._in_turn = False
             self.guarded(self.turn)
+
+    def _begin(self) -> None:
+        """Note the time before a step of the machine."""
+        now = self.clock()
+        if now > self._due:
+            self._notice(now)
+        if now > self.machine.now:
+            self.machine.now = now
 
     @property
     def is_between_turns(self) -> bool:
@@ -173,19 +192,14 @@ class Driver:
 
     def send_at_once(self, send: Callable[[Batch], None], batch: Batch) -> None:
         """Give ``send``, which is the stack's, a message and run a turn, as ``at_once``. ``run`` raises its error."""
-        now = self.clock()
-        machine = self.machine
         try:
-            if now > self._due:
-                self._notice(now)
-            if now > machine.now:
-                machine.now = now
+            self._begin()
             self._in_turn = True
             try:
                 send(batch)
             finally:
                 self._in_turn = False
-            self._turn(now)
+            self._turn(self.machine.now)
         except Exception as error:
             self.fail(error)
 
@@ -222,25 +236,47 @@ class Driver:
         try:
             for hook in self.before_flush:
                 hook()
-            for _ in range(self.limits.rounds_max):
-                outgoing = machine.take_outgoing()
-                if outgoing:
-                    self.execute(outgoing)
-                if not self._inputs:
-                    break  # without inputs there are no further outputs
-                inputs, self._inputs = self._inputs, []
-                machine.handle(inputs, self.clock())
-            else:
-                self._woken = True
+            self._exchange()
+            if self._has_rest:
+                self._has_rest = False
+                for hook in self.after_flush:
+                    hook()
+                if machine.has_outgoing:
+                    self._exchange()
         finally:
             self._in_turn = False
-        if self._woken:
+        if self._woken or self._has_rest:
             self.wake()
         if machine.timers_moved:
             self._rearm()
 
+    def _exchange(self) -> None:
+        """Execute the machine's outputs, and hand in their results, until there are no more."""
+        machine = self.machine
+        for _ in range(self.limits.rounds_max):
+            outgoing = machine.take_outgoing()
+            if outgoing:
+                self.execute(outgoing)
+            if not self._inputs:
+                return  # without inputs there are no further outputs
+            inputs, self._inputs = self._inputs, []
+            machine.handle(inputs, self.clock())
+        self._woken = True
+
     def take(self, inputs: Sequence[In]) -> None:
         """Hand inputs in, and run a turn."""
+        self._turn(self._hand_in(inputs))
+
+    def take_answer(self, inputs: Sequence[In]) -> None:
+        """Hand inputs in for a task that waits for them. Run a turn only if there may be something to send."""
+        now = self._hand_in(inputs)
+        if self._woken or self.machine.has_outgoing:
+            self._turn(now)
+        elif self._has_rest:
+            self.wake()
+
+    def _hand_in(self, inputs: Sequence[In]) -> float:
+        """Hand inputs in. Return the time."""
         now = self.clock()
         if now > self._due:
             self._notice(now)
@@ -250,7 +286,7 @@ class Driver:
             self.machine.handle(inputs, now)
         finally:
             self._in_turn = False
-        self._turn(now)
+        return now
 
     # --- for subclasses
 

@@ -108,8 +108,8 @@ class SocketDriver(Driver):
             trio.CapacityLimiter(self.limits.lookups_max),
             self.limits.consults_waiting_max,
         )
-        self._watch = AnswerWatch(self.limits.watch, self._take_watched)
-        self._requests = RequestWatch(self.limits.watch, self._take_watched)
+        self._watch = AnswerWatch(self.limits.watch, partial(self._take_watched, self.take_answer))
+        self._requests = RequestWatch(self.limits.watch, partial(self._take_watched, self.take))
         self.datagrams_in = 0
         self.reads_in_vain = 0
         """Number of times that a socket was asked for another datagram but had none."""
@@ -145,12 +145,12 @@ class SocketDriver(Driver):
             return False
         return self._watch.until(is_over)
 
-    def _take_watched(self, inputs: Sequence[In]) -> bool:
+    def _take_watched(self, take: Callable[[Sequence[In]], None], inputs: Sequence[In]) -> bool:
         if type(inputs[0]) is Datagram:
             self.datagrams_in += 1
         if self._failure is None:
             try:
-                self.take(inputs)
+                take(inputs)
             except Exception as error:
                 self.fail(error)
         return self._failure is None

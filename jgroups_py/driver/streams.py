@@ -40,6 +40,7 @@ _PIECES = 64  # buffers given to one sendmsg
 _SMALL_READ = (
     65_536  # bytes asked for until they are filled: a larger buffer is mapped anew each time
 )
+_LARGE_WRITE = 32_768  # bytes of one write of a member that has much to send
 _ASK_AGAIN = 0.01  # seconds between looks at states without events: fault filters, lingering
 _OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -311,6 +312,8 @@ class TcpConnection:
         """Send as much as the kernel takes now, and keep the rest."""
         if not data or self._gone or self._closing:
             return
+        if len(data) >= _LARGE_WRITE:
+            heap.keep()  # a member that only sends reads nothing large
         driver, rest = self.driver, data
         if self._open and not self._queue and self._may_send():
             assert self.sock is not None

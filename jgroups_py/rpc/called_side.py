@@ -228,7 +228,7 @@ class CalledSide:
         stack = self._channel.stack
         if stack.closed:
             return False
-        batch = self._outbox.alone(payload, size, dest, ID, header, flags, type)
+        batch = self._outbox.alone(payload, size, dest, {ID: header}, flags, type)
         if batch is None:
             return False
         stack.send(batch)

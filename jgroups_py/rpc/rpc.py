@@ -249,7 +249,7 @@ class Rpc:
         pending = correlator.call_one(dest)
         try:
             header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
-            batch = outbox.alone(payload, size, dest, ID, header, flags, type_)
+            batch = outbox.alone(payload, size, dest, {ID: header}, flags, type_)
             if batch is None:
                 self._forget(pending)
                 return None

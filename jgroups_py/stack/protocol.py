@@ -84,10 +84,6 @@ class Protocol:
     turns_away: ClassVar[Mapping[str, str]] = {}
     """The causes of ``turn_away``: a word each, and a sentence for the log. They are counters from the start."""
 
-    turn_bytes: ClassVar[int] = 256_000
-    """The bytes of payloads that an application hands to this transport in one turn. These are four packets of datagrams: more
-    would not fit into the usual receive buffer of a socket."""
-
     writable: ClassVar[frozenset[str]] = frozenset()
     """Settings that may be changed while the stack runs (inspection.py): the protocol reads ``self.config`` each time."""
 

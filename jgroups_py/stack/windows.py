@@ -143,6 +143,7 @@ class RunStore:
         """
         firsts, runs = self.firsts, self.runs
         dropped = 0
+        length = 0
         index = 0
         for first in firsts:
             run = runs[first]
@@ -151,11 +152,12 @@ class RunStore:
                 break
             del runs[first]
             dropped += size
-            self.size -= cost(run)
+            length += run._length  # known since the run is stored
             index += 1
         if index:
             del firsts[:index]
             self.count -= dropped
+            self.size -= length + _PER_RUN * index + _PER_MESSAGE * dropped
         return dropped
 
     def clear(self) -> None:

@@ -299,7 +299,8 @@ class Connections:
                 self.counts["dropped_send_queue_full"] += 1
                 continue
             room -= len(frame)
-            self._write(connection, frame)
+            connection.written += len(frame)
+            self._protocol.put(Write(connection.handle, frame))
         if connection.unsent:
             connection.unsent = limit - room  # until Writable gives the number
 
@@ -500,6 +501,10 @@ class Connections:
                 if not rest:
                     return
                 data = rest
+            only = connection.reader.only(data)
+            if only is not None:
+                self._on_frame(connection, only)
+                return
             begun = connection.held == 0
             for frame in connection.reader.feed(data):
                 begun = True

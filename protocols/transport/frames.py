@@ -37,6 +37,19 @@ class FrameReader:
         """Count the bytes that wait for the rest of their frame."""
         return self._held
 
+    def only(self, data: bytes) -> bytes | None:
+        """Return the frame if ``data`` is one whole frame and nothing came before it, as with a message that travels alone. None:
+        ``feed`` must look at it."""
+        length = len(data) - FRAME_HEAD
+        if (
+            self._held
+            or self._missing
+            or not 0 < length <= self._max
+            or int.from_bytes(data[:FRAME_HEAD], "big") != length
+        ):
+            return None
+        return data[FRAME_HEAD:]
+
     def feed(self, data: bytes) -> Iterator[bytes | None]:
         """Yield the frames that are complete now. None is the graceful close. RemoteProtocolError: a length is
         impossible, and the stream is useless."""

@@ -64,7 +64,6 @@ class TCP(TP):
     """See the module's docstring."""
 
     framed = True
-    turn_bytes = 512_000  # a buffer loses no message, and more messages share the cost of a turn
     turns_away = {**TP.turns_away, **CONNECTION_CAUSES}
 
     @classmethod

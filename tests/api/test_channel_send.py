@@ -50,18 +50,6 @@ async def test_send_many_keeps_the_order_and_cuts_large_lists(
         assert [payload for _, payload in got[1:]] == [*payloads, b"last"]
 
 
-async def test_the_transport_says_how_long_a_turn_is_unless_the_user_does(
-    open_toy: Any, monkeypatch: pytest.MonkeyPatch, autojump_clock: Any
-) -> None:
-    async with open_toy(name="C") as c:
-        monkeypatch.setattr(type(toy_of(c)), "turn_bytes", 1234)
-    async with (
-        open_toy(name="A") as a,
-        open_toy(name="B", limits=ChannelLimits(turn_bytes=99)) as b,
-    ):
-        assert [channel._outbox.turn_max for channel in (a, b)] == [1234, 99]
-
-
 @pytest.mark.parametrize("limits", [{"turn_messages": 10}, {"turn_bytes": 10}])
 async def test_many_sends_let_others_run(
     limits: dict[str, int], open_toy: Any, autojump_clock: Any

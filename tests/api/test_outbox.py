@@ -144,6 +144,15 @@ def test_a_turn_ends_after_a_number_of_messages_or_bytes(count: int, size: int) 
     assert box.is_turn_over
 
 
+def test_hundreds_of_messages_share_the_cost_of_a_turn() -> None:
+    box = outbox()
+    count = 0
+    while not box.is_turn_over:
+        assert box.put(bytes(1000), A, 0, True), "they all have room"
+        count += 1
+    assert count == 512
+
+
 @pytest.mark.parametrize("limits", [{"turn_messages": 10}, {"turn_bytes": 10}])
 @pytest.mark.parametrize(
     ("lists", "in_turn"),
@@ -196,7 +205,7 @@ def test_a_release_without_a_block_changes_nothing() -> None:
 
 def test_a_message_alone_is_handed_out_only_if_nothing_stands_before_it() -> None:
     def alone(box: Outbox) -> Batch | None:
-        return box.alone(b"12", 2, A, ID, FragHeader(1, 0, 0), 0, MessageType.BYTES)
+        return box.alone(b"12", 2, A, {ID: FragHeader(1, 0, 0)}, 0)
 
     box = outbox()
     first, second = alone(box), alone(box)

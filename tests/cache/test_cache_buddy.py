@@ -27,6 +27,7 @@ from jgroups_py.cache import (
 )
 from jgroups_py.cache.node import Node
 from jgroups_py.channel.channel import Channel
+from jgroups_py.channel.outbox import Outbox
 from jgroups_py.errors import (
     BatchConflict,
     CacheClosed,
@@ -528,13 +529,18 @@ async def test_buddy_traffic_is_not_relayed_to_other_sites(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = []
-    send = Channel.send_nowait
+    send, alone = Channel.send_nowait, Outbox.alone
 
     def spy(self: Channel, *arguments: Any, **options: Any) -> None:
         flags.append(options["flags"])
         send(self, *arguments, **options)
 
+    def spy_alone(self: Outbox, payload: bytes, size: int, to: Any, *more: Any) -> Any:
+        flags.append(more[1])
+        return alone(self, payload, size, to, *more)
+
     monkeypatch.setattr(Channel, "send_nowait", spy)
+    monkeypatch.setattr(Outbox, "alone", spy_alone)
     async with group() as g:
         a, b = await g.start("AB", settings())
         await a.put("/x", "k", 1)

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from jgroups_py.cache import BuddyReplicationConfig, CacheSettings, TreeCache, open_tree_cache
+from jgroups_py.cache.tree import Tree
 from jgroups_py.config.settings import load_stack, with_attributes
 from jgroups_py.config.write import to_xml
 from jgroups_py.driver import answer_watch
@@ -208,3 +209,29 @@ async def test_a_buddy_looks_for_the_next_change(
             for caller in range(8):
                 nursery.start_soon(a.put, f"/{caller}", "k", 1)
         assert sum(counts) == 8
+
+
+async def test_a_change_leaves_before_the_own_tree_changes_and_is_there_when_the_put_returns(
+    file: str, the_other_runs: Callable[[TreeCache], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    execute, apply = SocketDriver.execute, Tree.apply
+
+    def executed(self: SocketDriver, outs: Any) -> None:
+        if self is driver_of(a):
+            order.append("sent")
+        execute(self, outs)
+
+    def applied(self: Tree, changes: Any, *, local: bool) -> None:
+        order.append("applied")
+        apply(self, changes, local=local)
+
+    async with pair(file) as (a, b):
+        await a.put("/n", "k", 0)
+        the_other_runs(b)
+        monkeypatch.setattr(SocketDriver, "execute", executed)
+        monkeypatch.setattr(Tree, "apply", applied)
+        await a.put("/n", "k", 1)
+        assert order == ["sent", "applied"]
+        assert await a.get("/n", "k") == 1
+        assert b.buddies.backups()[a.buddies.group.name][("n",)].value is not None

@@ -202,17 +202,31 @@ async def test_a_cache_waits_for_members_and_for_copies(autojump_clock: MockCloc
             await a.wait_members(["C"], timeout=1)
 
 
+class DeafNetwork(MemoryNetwork):
+    """While ``deaf`` is set, it loses every datagram."""
+
+    deaf = False
+
+    def send(self, source: Any, data: bytes, dest: Any) -> None:
+        if not self.deaf:
+            super().send(source, data, dest)
+
+
 async def test_a_copy_that_a_buddy_has_not_acknowledged_is_waited_for(
     autojump_clock: MockClock,
 ) -> None:
-    network = MemoryNetwork()
+    network = DeafNetwork()
     async with cache_of(network, "A") as a, cache_of(network, "B") as b:
+        await a.put("/users/7", "name", "Eva")
         await a.wait_protected(2)
+        network.deaf = True
         await a.put("/users/7", "name", "Ada", sync=False)
-        with pytest.raises(
-            WaitTimeout, match=r"nodes of A are not protected: .*acknowledged 1 change"
-        ):
-            await a.wait_protected(timeout=0)
+        for seconds in (0, 0.01):
+            with pytest.raises(
+                WaitTimeout, match=r"nodes of A are not protected: .*acknowledged 1 change"
+            ):
+                await a.wait_protected(timeout=seconds)
+        network.deaf = False
         await a.wait_protected()
         assert b.statistics().counters["backup_nodes"] == 1
 

@@ -175,18 +175,43 @@ async def test_bytes_that_the_kernel_does_not_take_at_once_come_complete_and_in_
         assert b"".join(i.data for i in of(harness, "b", Received)) == wanted
 
 
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Calls of ``heap.keep``."""
+    calls: list[None] = []
+    monkeypatch.setattr(heap, "keep", lambda: calls.append(None))
+    return calls
+
+
 @pytest.mark.parametrize(("size", "keeps"), [(1000, False), (4_000_000, True)])
 async def test_freed_memory_is_kept_from_the_first_large_read_on(
-    size: int, keeps: bool, monkeypatch: pytest.MonkeyPatch
+    size: int, keeps: bool, kept: list[None]
 ) -> None:
     """So an idle member keeps none."""
-    called: list[None] = []
-    monkeypatch.setattr(heap, "keep", lambda: called.append(None))
     async with driver_harness(SocketTransport()) as harness:
-        await connection(harness)
-        harness.put("a", Write(2, bytes(size)))
-        await until(lambda: sum(len(i.data) for i in of(harness, "b", Received)) == size)
-    assert bool(called) is keeps
+        harness.put("b", Bind(1, "tcp", "127.0.0.1", 0))
+        await until(lambda: of(harness, "b", Bound))
+        async with await trio.open_tcp_stream(*of(harness, "b", Bound)[0].local) as peer:
+            await peer.send_all(bytes(size))
+            await until(lambda: sum(len(i.data) for i in of(harness, "b", Received)) == size)
+    assert bool(kept) is keeps
+
+
+@pytest.mark.parametrize(("size", "keeps"), [(1000, False), (60_000, True)])
+async def test_freed_memory_is_kept_from_the_first_large_write_on(
+    size: int, keeps: bool, kept: list[None]
+) -> None:
+    """A member that only sends reads nothing large."""
+    async with driver_harness(SocketTransport()) as harness:
+        with socket.create_server(("127.0.0.1", 0)) as peer:
+            harness.put("a", Connect(2, peer.getsockname(), 2.0))
+            await until(lambda: of(harness, "a", Connected))
+            harness.put("a", Write(2, bytes(size)))
+            arrived = trio.SocketStream(trio.socket.from_stdlib_socket(peer.accept()[0]))
+            async with arrived:
+                while size:
+                    size -= len(await arrived.receive_some())
+    assert bool(kept) is keeps
 
 
 async def test_more_connections_than_allowed_are_closed() -> None:

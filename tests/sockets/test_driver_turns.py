@@ -147,3 +147,51 @@ async def test_a_datagram_that_comes_alone_is_answered_before_the_socket_is_read
             assert await bring(1) == ["read", "read", "taken 1"]
             assert await bring(1) == ["read", "taken 1", "read"]
             nursery.cancel_scope.cancel()
+
+
+async def test_the_rest_of_a_turn_is_done_when_its_messages_have_left() -> None:
+    driver = Quiet()
+    protocol = Handles()
+    Stack(driver.machine, [protocol], None)  # type: ignore[arg-type]
+    rest: list[int] = []
+    driver.after_flush.append(lambda: rest.append(len(driver.done)))
+    driver.after_flush.append(lambda: driver.machine.put(Writable(2, 0)))  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(driver.run)
+        await trio.testing.wait_all_tasks_blocked()
+        driver.machine.put(Writable(1, 0))  # type: ignore[arg-type]
+        driver.turn()
+        assert rest == [], "nothing asked for it"
+        driver.machine.put(Writable(1, 0))  # type: ignore[arg-type]
+        driver.rest_later()
+        driver.turn()
+        assert rest == [2], "two messages had left"
+        assert len(driver.done) == 3, "what the rest sends leaves in the same turn"
+        driver.rest_later()
+        await trio.testing.wait_all_tasks_blocked()
+        assert rest == [2, 3], "outside a step it wakes the driver"
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("does", ["nothing", "sends", "wakes", "leaves a rest"])
+async def test_an_answer_begins_a_turn_only_if_there_may_be_something_to_send(does: str) -> None:
+    driver = Quiet()
+    protocol = Handles()
+    Stack(driver.machine, [protocol], None)  # type: ignore[arg-type]
+    driver.machine._handles[0] = protocol
+    steps: dict[str, Any] = {
+        "nothing": lambda: None,
+        "sends": lambda: driver.machine.put(Writable(1, 0)),  # type: ignore[arg-type]
+        "wakes": driver.wake,
+        "leaves a rest": driver.rest_later,
+    }
+    protocol.then = steps[does]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(driver.run)
+        await trio.testing.wait_all_tasks_blocked()
+        before = driver.turns
+        driver.take_answer([Writable(0, 0)])
+        assert driver.turns - before == (does in ("sends", "wakes"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert driver.turns - before == (does != "nothing"), "a rest has its turn later"
+        nursery.cancel_scope.cancel()

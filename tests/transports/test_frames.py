@@ -93,3 +93,22 @@ def test_the_rest_of_a_frame_keeps_little_more_than_its_bytes() -> None:
     (frame,) = reader.feed(bytes(385_000))
     assert frame is not None and len(frame) == 500_000 and frame[10_000:15_000] == b"1" * 5_000
     assert len(reader) == 0 and reader._parts == []
+
+
+def test_a_frame_that_comes_alone_is_taken_at_once() -> None:
+    frame = (3).to_bytes(4, "big") + b"abc"
+    reader = FrameReader(100)
+    assert reader.only(frame) == b"abc"
+    for other in (
+        frame[:6],
+        frame + b"\0",
+        frame + frame,
+        bytes(4),
+        b"",
+        (101).to_bytes(4, "big") + bytes(101),
+    ):
+        assert reader.only(other) is None, other
+    for begun in (frame[:2], frame[:6]):
+        reader = FrameReader(100)
+        assert list(reader.feed(begun)) == []
+        assert reader.only(frame) is None, "a part of another frame came before"
