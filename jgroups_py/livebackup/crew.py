@@ -127,7 +127,7 @@ class Crew:
             is_first = True
             while jobs:
                 job = jobs.popleft()
-                if jobs:
+                if jobs and self._coming < self._width:
                     self._call()
                 task.custom_sleep_data = self
                 if is_first:

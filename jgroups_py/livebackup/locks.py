@@ -31,7 +31,9 @@ class Locks:
 
 
 class ObjectLock:
-    """A fair lock. Making a change of an object that is free is no checkpoint."""
+    """A fair lock. Making a change of an object that is free is no checkpoint.
+
+    ``LiveWork.change`` takes and frees it as ``take`` and ``free`` do, without their calls."""
 
     __slots__ = ("beginning", "going_on", "is_held", "key")
 
@@ -40,7 +42,7 @@ class ObjectLock:
         """The object's key."""
         self.is_held = False
         self.going_on: dict[WaitingChange, None] = {}
-        """Waiting changes of operations that have changed something. This and ``beginning`` are for reading only."""
+        """Waiting changes of operations that have changed something. For reading only, as ``beginning``."""
         self.beginning: dict[WaitingChange, None] = {}
 
     async def change(self, begins: bool, change: Change, locks: Locks) -> Any:

@@ -9,6 +9,8 @@ half, no more are sent.
 
 The shortest round trip seen is added to that half, so that a distant network or long changes are no reason to wait. Two
 may always be on their way, so that a backup never runs dry.
+
+Most objects have one operation on its way. Only its number and its time are noted, until another one is sent meanwhile.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ FIRST: Final = 4
 """Operations that may be on their way before the rate is measured. Each measurement at most doubles the number."""
 KEPT: Final = 1.0
 """Seconds for which the rate of an idle object is remembered."""
+NEWEST_MIN: Final = 64
+"""The least number of objects with noted newest operations beyond which settled ones are looked for and forgotten."""
 SHORTEST: Final = 1e-6
 """The least assumed seconds between two confirmations."""
 
@@ -56,11 +60,15 @@ class ObjectPace:
         for it."""
         self._half = aim / 2
         self._is_open, self._clock = is_open, clock
+        self._newest: dict[str, tuple[int, float]] = {}
+        """The newest operation that changed an object first, and when it was sent, by object."""
+        self._newest_max = NEWEST_MIN
         self._ahead: dict[str, _Ahead] = {}
+        """Objects with several operations on their way, now or a short time ago."""
         self._empty: dict[str, float] = {}
         """Idle objects, and since when they are idle; the longest first."""
         self._order: deque[tuple[int, str]] = deque()
-        """All operations with their objects, the oldest first."""
+        """Their operations with their objects, about the oldest first."""
         self._shortest: float | None = None
         """The shortest seconds from sending to the last confirmation. None: unknown."""
         self._held: dict[ObjectLock, None] = {}
@@ -68,25 +76,37 @@ class ObjectPace:
         """Number of times that operations of an object began to be held back."""
 
     def __len__(self) -> int:
-        """Count the operations that are not known to be settled."""
+        """Count the operations of such objects that are not known to be settled."""
         return len(self._order)
 
     @property
     def objects(self) -> int:
         """Count the known objects."""
-        return len(self._ahead)
+        return len(self._newest.keys() | self._ahead.keys())
 
     def sent(self, key: str, number: int, now: float) -> None:
         """Note that operation ``number``, which changed this object first, is sent now."""
         if not self._half:
             return
-        self._order.append((number, key))
+        newest = self._newest
+        before = newest.get(key)
+        newest[key] = one = (number, now)
+        if before is not None and self._is_open(before[0]):
+            self._note(key, before, one)
+        elif len(newest) > self._newest_max:
+            self._newest = {key: one for key, one in newest.items() if self._is_open(one[0])}
+            self._newest_max = max(NEWEST_MIN, 2 * len(self._newest))
+
+    def _note(self, key: str, *several: tuple[int, float]) -> None:
+        """Note operations of an object that are on their way together."""
         ahead = self._ahead.get(key)
         if ahead is None:
             ahead = self._ahead[key] = _Ahead()
-        ahead.sent.append((number, now))
-        if key in self._empty:
-            del self._empty[key]
+        for one in several:
+            if not ahead.sent or ahead.sent[-1][0] < one[0]:  # otherwise it was noted before
+                ahead.sent.append(one)
+                self._order.append((one[0], key))
+        self._empty.pop(key, None)
 
     def _forget(self, now: float) -> None:
         """Forget settled operations, and idle objects."""

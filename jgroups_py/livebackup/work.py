@@ -209,11 +209,12 @@ class LiveWork(Work):
             or type(function := getattr(type(found.state), method, None)) is not FunctionType
             or method[:1] == "_"
             or method in OWN
-            or not found.lock.take(not record, objects.locks)
+            or (lock := found.lock).is_held  # as in ``ObjectLock.take``
+            or not (record or (not lock.beginning and objects.locks.may_begin(lock)))
         ):
             return await super().change(key, method, arguments)
         self._changes = number
-        self._busy = True
+        self._busy = lock.is_held = True
         try:
             counters = objects.counters
             count = counters[key] = counters[key] + 1
@@ -225,8 +226,9 @@ class LiveWork(Work):
                 raise
             raise_cancelled(group)
         finally:
-            self._busy = False
-            found.lock.free(objects.locks)
+            self._busy = lock.is_held = False
+            if lock.going_on or lock.beginning:  # as in ``ObjectLock.free``
+                lock.look_again(objects.locks)
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
         function = self._objects.space.check(key, method, arguments)

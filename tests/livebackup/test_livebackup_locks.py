@@ -13,8 +13,12 @@ import trio
 from livebackup_group import Queue, livebackup_group, open_crew, put, slow_put
 
 from jgroups_py.livebackup import Work
+from jgroups_py.livebackup.kinds import Catalogue
 from jgroups_py.livebackup.locks import Locks, ObjectLock
+from jgroups_py.livebackup.objects import Space
+from jgroups_py.livebackup.tickets import Counters
 from jgroups_py.livebackup.waiting import WaitingChange, make_changes
+from jgroups_py.livebackup.work import LiveObjects, LiveWork
 
 MARK: ContextVar[str] = ContextVar("mark", default="none")
 
@@ -99,6 +103,49 @@ async def test_operations_that_were_held_back_are_not_overtaken(autojump_clock: 
         assert found.had == []
         found.let_begin()
     assert found.had == [0, 1, 2]
+
+
+@asynccontextmanager
+async def opened_queue() -> AsyncIterator[tuple[Object, Queue, Callable[..., Any]]]:
+    """An object that exists, and a function that runs an operation with it. The block ends when all operations have."""
+    space = Space(Catalogue.of([Queue], []))
+    found = space.object("Queue/q")
+    async with open_crew() as crew, trio.open_nursery() as nursery:
+        one = Object(crew.start_next)
+        one.lock = found.lock
+        objects = LiveObjects(space, Counters(), one.locks)
+
+        async def run(operation: Callable[..., Any], *arguments: Any) -> None:
+            work = LiveWork("test", 0.0, 1, objects)
+            nursery.start_soon(work.run, operation, ("q", *arguments))
+            await trio.testing.wait_all_tasks_blocked()
+
+        assert isinstance(found.state, Queue)
+        yield one, found.state, run
+
+
+async def test_operations_that_find_their_object_free_overtake_none_that_was_held_back(
+    autojump_clock: Any,
+) -> None:
+    async with opened_queue() as (one, queue, run):
+        one.may = False
+        await run(put, 0)
+        one.may = True
+        await run(put, 1)
+        assert queue.messages == []
+        one.let_begin()
+    assert queue.messages == [0, 1]
+
+
+async def test_an_operation_that_found_its_object_free_gives_it_to_the_next_one(
+    autojump_clock: Any,
+) -> None:
+    with trio.fail_after(5):
+        async with opened_queue() as (_, queue, run):
+            await run(slow_put, 0, 1.0)
+            await run(put, 1)
+            assert queue.messages == []
+    assert queue.messages == [0, 1]
 
 
 async def test_operations_in_line_are_held_back_while_others_are_on_their_way(

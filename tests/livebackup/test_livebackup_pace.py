@@ -11,7 +11,7 @@ import trio
 from livebackup_group import livebackup_group, put, put_both, slow, slow_put
 
 from jgroups_py.livebackup.locks import ObjectLock
-from jgroups_py.livebackup.pace import FIRST, LEAST, ObjectPace
+from jgroups_py.livebackup.pace import FIRST, LEAST, NEWEST_MIN, ObjectPace
 
 
 class Backup:
@@ -111,14 +111,18 @@ def test_an_aim_of_0_holds_nothing_back() -> None:
     assert pace.may_begin(lock)
 
 
-def test_objects_that_nobody_asks_for_again_are_forgotten_when_they_are_settled() -> None:
+@pytest.mark.parametrize("several", [1, 2, 3])
+def test_objects_that_nobody_asks_for_again_are_forgotten_when_they_are_settled(
+    several: int,
+) -> None:
+    """So many operations of each object are on their way at once."""
     settled, now = -1, 0.0
     pace = ObjectPace(0.05, lambda number: number > settled, lambda: now)
-    for number in range(100):
+    for number in range(1_000):
         settled, now = number - 10, now + 0.1
-        pace.sent(f"Queue/{number}", number, now)
+        pace.sent(f"Queue/{number // several}", number, now)
         pace.confirmed()
-    assert len(pace) <= 12 and pace.objects < 25
+    assert len(pace) <= 12 and pace.objects <= 2 * NEWEST_MIN
 
 
 @asynccontextmanager
