@@ -272,7 +272,10 @@ class Driver:
         now = self._hand_in(inputs)
         if self._woken or self.machine.has_outgoing:
             self._turn(now)
-        elif self._has_rest:
+            return
+        if self.machine.timers_moved:
+            self._rearm()
+        if self._has_rest:
             self.wake()
 
     def _hand_in(self, inputs: Sequence[In]) -> float:

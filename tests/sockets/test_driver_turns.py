@@ -191,7 +191,24 @@ async def test_an_answer_begins_a_turn_only_if_there_may_be_something_to_send(do
         await trio.testing.wait_all_tasks_blocked()
         before = driver.turns
         driver.take_answer([Writable(0, 0)])
-        assert driver.turns - before == (does in ("sends", "wakes"))
+        assert driver.turns - before == (does not in ("nothing", "leaves a rest"))
         await trio.testing.wait_all_tasks_blocked()
         assert driver.turns - before == (does != "nothing"), "a rest has its turn later"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_timer_that_an_answer_starts_ends_in_time() -> None:
+    driver = Quiet(tick=60.0)
+    protocol = Handles()
+    Stack(driver.machine, [protocol], None)  # type: ignore[arg-type]
+    driver.machine._handles[0] = protocol
+    ended = trio.Event()
+    timer = driver.machine.timer(ended.set, "soon")
+    protocol.then = lambda: timer.start(0.01)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(driver.run)
+        driver.turn()
+        driver.take_answer([Writable(0, 0)])
+        with trio.fail_after(10):
+            await ended.wait()
         nursery.cancel_scope.cancel()
