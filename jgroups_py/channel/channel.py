@@ -571,7 +571,6 @@ class Channel:
                 self._joined.set()
                 if self._tap is not None:
                     self._tap.view_changed(view)
-                self._driver.wake()  # tasks may wait for the view
             case Exclude():
                 self._on_excluded(event)
             case FlowBlocked():
