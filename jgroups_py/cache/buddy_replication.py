@@ -41,6 +41,7 @@ from jgroups_py.cache.owned_tree import OwnedTree, shown
 from jgroups_py.cache.passive import PassiveNodes
 from jgroups_py.cache.replication import MemberReplication
 from jgroups_py.cache.settings import CacheSettings
+from jgroups_py.cache.sizes import refuse_larger, size_of_node
 from jgroups_py.cache.turns import Turn
 from jgroups_py.errors import CacheError, NotOwner, ReplicationError
 from jgroups_py.values.address import Address
@@ -318,8 +319,12 @@ class BuddyReplication(MemberReplication):
         self._mirror()
         try:
             compute(call, self.container)
+            if (most := self.manager.size_max) is not None:
+                for change in call.changes:
+                    if change.after is not None:
+                        refuse_larger(change.path, size_of_node(change.path, change.after), most)
         except Exception as error:
-            call.ticket.raised = error
+            call.ticket.raised, call.computed = error, False
             raise
         entries, stable = self.manager.entries, self.manager.machine.log.stable
         new: dict[Path, Any] = {}
