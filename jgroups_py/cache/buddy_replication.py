@@ -60,7 +60,7 @@ class _Ticket(msgspec.Struct, eq=False):
     id: int
     call: CacheCall | None
     """None: the call has no body."""
-    raised: Exception | None = None
+    raised: BaseException | None = None
     """The exception that the body raised. Nothing changed."""
     completed: Completed | None = None
     task: trio.lowlevel.Task | None = None
@@ -77,6 +77,10 @@ class _Ticket(msgspec.Struct, eq=False):
         task, self.task = self.task, None
         if task is not None:
             trio.lowlevel.reschedule(task)
+
+
+class NotComputed(Exception):
+    """The body of a call has raised something that is no Exception."""
 
 
 class BuddyReplication(MemberReplication):
@@ -323,9 +327,11 @@ class BuddyReplication(MemberReplication):
                 for change in call.changes:
                     if change.after is not None:
                         refuse_larger(change.path, size_of_node(change.path, change.after), most)
-        except Exception as error:
+        except BaseException as error:
             call.ticket.raised, call.computed = error, False
-            raise
+            if isinstance(error, Exception):
+                raise
+            raise NotComputed from error  # the step may be another task's, and only the caller gets the error
         entries, stable = self.manager.entries, self.manager.machine.log.stable
         new: dict[Path, Any] = {}
         for change in call.changes:
