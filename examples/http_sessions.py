@@ -18,18 +18,20 @@ import http.client
 import json
 import re
 import signal
+import socket
 import socketserver
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from jgroups_py import blocking
+from jgroups_py import WaitTimeout, blocking
 from jgroups_py.sessions import SESSION, SessionSettings, WsgiSessions
 
 if TYPE_CHECKING:
@@ -40,6 +42,85 @@ DOWN_FOR = 1.0
 """Seconds for which the router does not try a process that it could not reach."""
 STICKY = re.compile(r"\bsession=[\w-]+\.([\w-]+)")
 SAFE = ("GET", "HEAD")
+CONNECTIONS_MAX = 200
+"""The most connections of a port. A further one takes the place of the oldest whose request has not come yet. If all requests
+have come, it is closed itself."""
+REQUEST_SECONDS = 10.0
+"""The longest time for a request to arrive."""
+IDLE_SECONDS = 30.0
+"""The longest wait for a client that takes nothing of its answer."""
+BODY_MAX = 1_000_000
+"""The most bytes of a body that the router forwards; beyond, the answer is 413. Headers have the limits of http.client: 64 KB a
+line, 100 lines."""
+CART_THINGS, CART_LENGTH, NAME_MAX = 100, 16_000, 200
+"""The most things in a cart, the most characters in all, and in the name of one; beyond, the answer is 409."""
+WATCHERS_MAX = 4
+"""The most requests at once that wait for ``/protected``; beyond, the answer is 503."""
+
+
+# --- a port
+
+
+class Port(socketserver.ThreadingMixIn):
+    """A thread for each connection, within the limits above. A stranger that sends slowly or nothing keeps nobody out."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, *arguments: Any) -> None:
+        self._lock = threading.Lock()
+        self._open: set[Any] = set()
+        self._coming: dict[Any, float] = {}
+        """The connections whose request has not come, the oldest first: when it must have come."""
+        self.counts = {"late": 0, "replaced": 0, "full": 0, "broken": 0}
+        """Closed connections: the request came too slowly, another one took the place, there was no place, it broke off."""
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            if len(self._open) >= CONNECTIONS_MAX and self._coming:
+                self._end("replaced", next(iter(self._coming)))
+            has_room = len(self._open) < CONNECTIONS_MAX
+            if has_room:
+                self._open.add(request)
+                self._coming[request] = time.monotonic() + REQUEST_SECONDS
+            else:
+                self.counts["full"] += 1
+        if has_room:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """End late requests; ``serve_forever`` calls it twice a second."""
+        now = time.monotonic()
+        with self._lock:
+            for late in [one for one, until in self._coming.items() if until <= now]:
+                self._end("late", late)
+
+    def _end(self, why: str, request: Any) -> None:
+        self.counts[why] += 1
+        self._open.discard(request)
+        del self._coming[request]
+        with suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
+
+    def has_come(self, request: Any) -> None:
+        """The request is there as a whole: nothing takes its place any more."""
+        with self._lock:
+            self._coming.pop(request, None)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.discard(request)
+            self._coming.pop(request, None)
+        super().shutdown_request(request)  # type: ignore[misc]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if isinstance(sys.exception(), OSError):
+            self.counts["broken"] += 1
+        else:
+            super().handle_error(request, client_address)  # type: ignore[misc]
 
 
 # --- a server
@@ -51,27 +132,62 @@ class Shop:
     def __init__(self, name: str, cache: blocking.TreeCache) -> None:
         self.name = name
         self.cache = cache
+        self.counts: dict[str, int] = {}
+        """Those of the port."""
+        self._watchers = threading.BoundedSemaphore(WATCHERS_MAX)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        session = environ[SESSION]
+        session, asked = environ[SESSION], dict(parse_qsl(environ["QUERY_STRING"]))
+        status, shown = "200 OK", dict[str, Any]()
         if environ["PATH_INFO"] == "/protected":
-            (_, members), *_ = parse_qsl(environ["QUERY_STRING"])
-            self.cache.wait_protected(int(members))
-            shown: dict[str, Any] = {"members": self.cache.members}
+            status, shown = self._protected(asked.get("members", ""))
+        elif environ["PATH_INFO"] == "/port":
+            shown = dict(self.counts)
         else:
             if environ["REQUEST_METHOD"] == "POST":
-                session.update(parse_qsl(environ["QUERY_STRING"]))
+                if fits({**session, **asked}):
+                    session.update(asked)
+                else:
+                    status = "409 Conflict"
             shown = {"server": self.name, "cart": dict(session)}
-        start_response("200 OK", [("Content-Type", "application/json")])
+        start_response(status, [("Content-Type", "application/json")])
         return [json.dumps(shown).encode()]
 
+    def _protected(self, members: str) -> tuple[str, dict[str, Any]]:
+        if not (members.isascii() and members.isdigit() and 0 < int(members[:9]) < 1000):
+            return "400 Bad Request", {"members": "a number from 1 to 999"}
+        if not self._watchers.acquire(blocking=False):
+            return "503 Service Unavailable", {"waiting": WATCHERS_MAX}
+        try:
+            self.cache.wait_protected(int(members))
+            return "200 OK", {"members": self.cache.members}
+        except WaitTimeout as error:
+            return "503 Service Unavailable", {"missing": str(error)}
+        finally:
+            self._watchers.release()
 
-class Server(socketserver.ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    request_queue_size = 128
+
+def fits(cart: dict[str, Any]) -> bool:
+    return (
+        len(cart) <= CART_THINGS
+        and sum(len(name) + len(str(value)) for name, value in cart.items()) <= CART_LENGTH
+        and all(0 < len(name) <= NAME_MAX and not name.startswith("@") for name in cart)
+    )
+
+
+class Server(Port, WSGIServer):
+    pass
 
 
 class Handler(WSGIRequestHandler):
+    server: Server
+    timeout = IDLE_SECONDS
+
+    def parse_request(self) -> bool:
+        is_whole = super().parse_request()  # the application reads no body
+        self.server.has_come(self.request)
+        return is_whole
+
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
@@ -82,8 +198,10 @@ def serve(name: str, port: int, file: str, cluster: str | None) -> None:
     )  # it leaves properly and hands over its sessions
     with blocking.open_tree_cache(file, cluster=cluster, name=name, timeout=30) as cache:
         settings = SessionSettings(secure=False)  # this example speaks HTTP, not HTTPS
-        sessions = WsgiSessions(Shop(name, cache), cache, settings, route=name)
+        shop = Shop(name, cache)
+        sessions = WsgiSessions(shop, cache, settings, route=name)
         with make_server(HOST, port, sessions, Server, Handler) as server:
+            shop.counts = server.counts
             print(name, server.server_port, flush=True)
             server.serve_forever()
 
@@ -91,17 +209,15 @@ def serve(name: str, port: int, file: str, cluster: str | None) -> None:
 # --- the router
 
 
-class Router(ThreadingHTTPServer):
+class Router(Port, HTTPServer):
     """A sticky router: it sends a request to the server that the cookie names, otherwise to the servers in turn. If a
     server does not answer, it tries the next one."""
 
-    request_queue_size = 128
-
     def __init__(self, port: int, servers: dict[str, int]) -> None:
-        super().__init__((HOST, port), Forward)
         self._servers = servers
         self._down: dict[str, float] = {}
         self._turn = 0
+        super().__init__((HOST, port), Forward)
 
     def order(self, wanted: str) -> list[str]:
         now = time.monotonic()
@@ -138,10 +254,25 @@ class Router(ThreadingHTTPServer):
 
 class Forward(BaseHTTPRequestHandler):
     server: Router
+    timeout = IDLE_SECONDS
 
     def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        status, headers, answer = self.server.forward(self, body)
+        length = self.headers.get("Content-Length", "0")
+        if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdigit()):
+            self.send_error(400, "a body needs one Content-Length")
+            return
+        if len(length) > 9 or int(length) > BODY_MAX:
+            self.send_error(413)
+            return
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            return  # it broke off
+        self.server.has_come(self.request)
+        headers: list[tuple[str, str]] = []
+        if self.path == "/router":
+            status, answer = 200, json.dumps(self.server.counts).encode()
+        else:
+            status, headers, answer = self.server.forward(self, body)
         self.send_response_only(status)
         for name, value in headers:
             if name.lower() not in ("content-length", "connection"):

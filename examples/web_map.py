@@ -53,6 +53,10 @@ MAX_BYTES: Final = 1 << 30
 """The largest size of each map's file; beyond, the answer is 503."""
 THINGS_MAX: Final = 100
 """The most things in a cart; then the answer is 409."""
+CART_LENGTH: Final = 16_000
+"""The most characters of the things in a cart; then the answer is 409."""
+PAGE_MAX: Final = 200
+"""The most bytes of a page's name; beyond, the answer is 400. A key of a map has at most 511."""
 
 
 # --- the application, in each worker
@@ -109,13 +113,16 @@ class Shop:
                     self.carts.remove(visitor)
 
     async def _serve(self, scope: Event, send: Send) -> None:
-        _, place, *rest = scope["path"].split("/")
+        _, _, place = scope["path"].partition("/")  # a path may be "*"
+        place, _, page = place.partition("/")
         headers = [(b"content-type", b"application/json"), (b"x-worker", b"%d" % os.getpid())]
         changes = scope["method"] == "POST"
         shown: Any
         try:
-            if place == "hits" and rest:
-                status, shown = 200, {"hits": await self._hit(rest[0], changes)}
+            if place == "hits" and not 0 < len(page.encode("utf-8", "replace")) <= PAGE_MAX:
+                status, shown = 400, f"a page has a name of 1 to {PAGE_MAX} bytes"
+            elif place == "hits":
+                status, shown = 200, {"hits": await self._hit(page, changes)}
             elif place == "cart":
                 visitor = self._visitor(scope)
                 things = parse_qsl(scope["query_string"].decode()) if changes else []
@@ -140,6 +147,9 @@ class Shop:
         cart = self.carts.get(visitor, {})
         if len({*cart, *dict(things)}) > THINGS_MAX:
             return 409, f"a cart has at most {THINGS_MAX} things"
+        full = {**cart, **dict(things), SEEN: ""}
+        if sum(len(name) + len(value) for name, value in full.items()) > CART_LENGTH:
+            return 409, f"the things in a cart have at most {CART_LENGTH} characters"
         if things:
             cart = await self.carts.update(visitor, filled, {})
         return 200, {name: value for name, value in cart.items() if name != SEEN}

@@ -102,6 +102,12 @@ def test_a_cart_is_the_visitors_own_and_has_a_limit(tmp_path: Path) -> None:
             assert (await ask("GET", "/cart", "cart=../../etc"))[1] == {}
             many = "&".join(f"n{number}=1" for number in range(99))
             assert (await ask("POST", f"/cart?{many}", mine))[0] == 409
+            assert (await ask("POST", f"/cart?big={'x' * 16_000}", mine))[0] == 409
+            assert (await ask("GET", "/cart", mine))[1] == {"milk": "2", "tea": "1"}
+            for page in ("", "x" * 201, "\u00fc" * 101, "\ud800" * 600):
+                assert (await ask("POST", f"/hits/{page}"))[0] == 400, page
+            for path in ("*", "", "/", "//", "http:"):
+                assert (await ask("OPTIONS", path))[0] == 404, path
             assert (await ask("POST", "/hits/home"))[1] == {"hits": 1}
             assert (await ask("GET", "/hits/home"))[1] == {"hits": 1}
             assert (await ask("GET", "/nothing"))[0] == 404

@@ -1,0 +1,250 @@
+"""The ports of examples/http_sessions.py, and strangers with plain sockets: garbage, half requests, large headers, a byte now and
+then, hundreds of connections. Others are served, and each limit counts."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from wsgiref.simple_server import make_server
+
+import pytest
+
+from examples import http_sessions as example
+from jgroups_py import blocking
+from jgroups_py.sessions import SessionSettings, WsgiSessions
+
+pytestmark = pytest.mark.sockets
+HEAD = b"POST /?tea=1 HTTP/1.1\r\nHost: x\r\n"
+
+
+@contextmanager
+def running(server: Any) -> Iterator[Any]:
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join(10)
+        server.server_close()
+
+
+@pytest.fixture
+def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any]]:
+    """A server and a router before it, with few places."""
+    monkeypatch.setattr(example, "CONNECTIONS_MAX", 20)
+    with ExitStack() as stack:
+        cache = stack.enter_context(blocking.open_tree_cache("local.xml"))
+        shop = example.Shop("A", cache)
+        sessions = WsgiSessions(shop, cache, SessionSettings(secure=False), route="A")
+        server = make_server("127.0.0.1", 0, sessions, example.Server, example.Handler)
+        shop.counts = server.counts
+        server.shop = shop  # type: ignore[attr-defined]
+        stack.enter_context(running(server))
+        router = stack.enter_context(running(example.Router(0, {"A": server.server_port})))
+        yield server, router
+
+
+def connected(port: Any) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port.server_port), timeout=20)
+
+
+def answer(port: Any, sent: bytes) -> bytes:
+    """Return the first line of the answer; empty if the connection is closed without one."""
+    with connected(port) as stranger:
+        try:
+            stranger.sendall(sent)
+            return stranger.makefile("rb").readline(200).strip()
+        except ConnectionError:
+            return b""
+
+
+def served(port: Any) -> Any:
+    status, shown = example.Visitor(port.server_port).ask("POST", "/?milk=2")
+    assert status == 200 and shown["cart"] == {"milk": "2"}
+    return shown
+
+
+def drip(slow: socket.socket) -> int:
+    """Send a byte now and then. Return how many were sent before the connection was closed."""
+    for count, byte in enumerate(HEAD * 10):
+        try:
+            slow.sendall(bytes([byte]))
+        except ConnectionError:
+            return count
+        time.sleep(0.02)
+    return len(HEAD) * 10
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (b"\x00\xff garbage\r\n\r\n", b""),
+        (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", b"414"),
+        (HEAD + b"X: " + b"a" * 10_000_000 + b"\r\n\r\n", b"431"),
+        (HEAD + b"X: y\r\n" * 101 + b"\r\n", b"431"),
+        (HEAD + b"Content-Length: abc\r\n\r\n", b"400"),
+        (HEAD + b"Content-Length: -5\r\n\r\n", b"400"),
+        (HEAD + b"Content-Length: \xb2\r\n\r\n", b"400"),
+        (HEAD + b"Content-Length: 1000001\r\n\r\n", b"413"),
+        (HEAD + b"Content-Length: 99999999999999999999\r\n\r\nabc", b"413"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
+        (b"DELETE / HTTP/1.1\r\n\r\n", b"501"),
+    ],
+)
+def test_a_request_that_is_none_is_refused_by_the_router(
+    ports: tuple[Any, Any], sent: bytes, expected: bytes
+) -> None:
+    _, router = ports
+    got = answer(router, sent)
+    assert expected in got or (len(sent) > 50_000 and got == b"")  # the answer may be cut off
+    served(router)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/?" + "n" * 201 + "=1", 409),
+        ("/?@id=1", 409),
+        ("/?n=" + "v" * 16_000, 409),
+        ("/?" + "&".join(f"n{n}=1" for n in range(101)), 409),
+        ("/protected", 400),
+        ("/protected?members=x", 400),
+        ("/protected?members=99999999999999999999", 400),
+        ("/port", 200),
+        ("/?%ff%00=%fe", 200),
+    ],
+)
+def test_a_request_that_asks_too_much_is_refused_by_the_server(
+    ports: tuple[Any, Any], path: str, expected: int
+) -> None:
+    server, router = ports
+    for port in (server, router):
+        assert example.Visitor(port.server_port).ask("POST", path)[0] == expected
+        served(port)
+
+
+def test_connections_without_a_request_make_room_for_others(ports: tuple[Any, Any]) -> None:
+    for port in ports:
+        with ExitStack() as stack:
+            half = [stack.enter_context(connected(port)) for _ in range(200)]
+            for stranger in half[-20:]:
+                stranger.sendall(b"GET / HT")
+            before = threading.active_count()
+            assert before < 70  # no thread for each of 200
+            served(port)
+            assert port.counts["replaced"] >= 180 and not port.counts["full"]
+            assert len(port._open) <= 20
+            assert half[0].recv(10) == b""
+        until(lambda: not port._open)  # noqa: B023
+    status, shown = example.Visitor(ports[0].server_port).ask("GET", "/port")
+    assert status == 200 and shown["replaced"] >= 180
+    assert example.Visitor(ports[1].server_port).ask("GET", "/router")[1]["replaced"] >= 180
+
+
+def test_a_byte_now_and_then_is_too_slow(
+    ports: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(example, "REQUEST_SECONDS", 0.5)
+    for port in ports:
+        with connected(port) as slow:
+            assert drip(slow) < len(HEAD) * 10
+        assert port.counts["late"] == 1
+        served(port)
+
+
+def test_a_body_that_does_not_come_is_too_slow(
+    ports: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(example, "REQUEST_SECONDS", 0.3)
+    _, router = ports
+    assert answer(router, HEAD + b"Content-Length: 100\r\n\r\nabc") == b""
+    assert router.counts["late"] == 1
+    served(router)
+
+
+def test_requests_that_have_come_are_not_replaced(ports: tuple[Any, Any]) -> None:
+    server, _ = ports
+    busy, go_on = threading.Semaphore(0), threading.Event()
+    inner = server.get_app()
+
+    def waits(environ: Any, start_response: Any) -> Any:
+        if environ["PATH_INFO"] == "/slow":
+            busy.release()
+            go_on.wait(20)
+        return inner(environ, start_response)
+
+    server.set_app(waits)
+    with ExitStack() as stack:
+        callers = [stack.enter_context(connected(server)) for _ in range(20)]
+        for caller in callers:
+            caller.sendall(b"GET /slow HTTP/1.0\r\n\r\n")
+        for _ in callers:
+            assert busy.acquire(timeout=20)
+        with pytest.raises((ConnectionError, http.client.HTTPException)):
+            served(server)
+        assert server.counts["full"] == 1 and not server.counts["replaced"]
+        go_on.set()
+        for caller in callers:
+            assert b"200 OK" in caller.makefile("rb").read()
+    until(lambda: not server._open)
+    served(server)
+
+
+def test_a_watcher_more_than_there_are_places_is_told_so(ports: tuple[Any, Any]) -> None:
+    server, _ = ports
+    waiting, go_on = threading.Semaphore(0), threading.Event()
+
+    class Waits:
+        members = ("A",)
+
+        def wait_protected(self, members: int) -> None:
+            waiting.release()
+            assert go_on.wait(20)
+
+    server.shop.cache = Waits()
+    found: list[int] = []
+
+    def ask() -> None:
+        found.append(example.Visitor(server.server_port).ask("GET", "/protected?members=1")[0])
+
+    watchers = [threading.Thread(target=ask) for _ in range(example.WATCHERS_MAX)]
+    for watcher in watchers:
+        watcher.start()
+    for _ in watchers:
+        assert waiting.acquire(timeout=20)
+    ask()
+    assert found == [503]
+    go_on.set()
+    for watcher in watchers:
+        watcher.join(20)
+    assert found[1:] == [200] * example.WATCHERS_MAX
+
+
+def test_clients_that_break_off_are_counted_and_harm_nobody(
+    ports: tuple[Any, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, _ = ports
+    for _ in range(30):
+        stranger = connected(server)
+        stranger.sendall(HEAD)
+        linger = b"\x01\x00\x00\x00\x00\x00\x00\x00"  # the end is a reset
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        stranger.close()
+    until(lambda: server.counts["broken"] >= 25)
+    served(server)
+    assert "Traceback" not in capsys.readouterr().err
+    assert json.loads(json.dumps(server.counts)) == server.counts
