@@ -22,6 +22,7 @@ from jgroups_py.config.detection_time import detection
 from jgroups_py.config.settings import StackConfig, build
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError
+from jgroups_py.stack.sizes import check_any_size, message_max_of
 
 FAST_DETECTION: Final[Mapping[str, str]] = MappingProxyType(
     {"FD_ALL3.timeout": "4s", "FD_ALL3.interval": "1s"}
@@ -65,7 +66,7 @@ async def open_buckets(
         wall: the clock that entries see; the default is time.time.
 
     Raises:
-        ConfigError: a mistake, or the stack is too slow; nothing was started.
+        ConfigError: a mistake, or the stack is too slow or cuts no large messages; nothing was started.
         JoinError: as ``open_channel``; no socket or task stays open.
     """
     config, _ = configure(
@@ -76,6 +77,7 @@ async def open_buckets(
         transport=channel.get("transport"),
     )
     _check_detection(str(stack), config, settings.detection_max)
+    check_any_size("a bucket store", str(stack), message_max_of(build(config)))
     try:
         async with (
             open_channel(

@@ -25,7 +25,7 @@ from jgroups_py.buddy.claims import Keeping
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.messages import OpAck
+from jgroups_py.buddy.messages import Message, OpAck
 from jgroups_py.buddy.outputs import (
     BuddyEvent,
     Completed,
@@ -34,18 +34,25 @@ from jgroups_py.buddy.outputs import (
     SendMessage,
     SendSite,
 )
-from jgroups_py.buddy.values import BuddyGroup, Path
+from jgroups_py.buddy.values import BuddyGroup, Path, ViewKey
 from jgroups_py.buddy.values import OwnedNode as Entry
 from jgroups_py.cache.buddy_sites import CacheSites, FromRelay, config_with_sites
 from jgroups_py.cache.buddy_wire import message_of, payload_of
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.owned_tree import Touched
+from jgroups_py.cache.sizes import JoinedPieces, is_piece, pieces_of
 from jgroups_py.cache.sparing import Sparing
 from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.given import check_size
 from jgroups_py.channel.watch import WAIT_SECONDS, Watch
 from jgroups_py.driver.unwrap import reraise
-from jgroups_py.errors import CacheRefused, ConfigError, JGroupsError, RemoteProtocolError
+from jgroups_py.errors import (
+    CacheRefused,
+    ConfigError,
+    JGroupsError,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
 from jgroups_py.stack.raised import said
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
@@ -105,6 +112,7 @@ class BuddyManager:
         """Acknowledgements that were sent."""
         self._pushing = trio.Event()
         self._waiting: dict[Address, deque[bytes]] = {}
+        self._joined = JoinedPieces()
         self._nursery: trio.Nursery | None = None
         self._may_go = trio.Event()
         self._steps = Watch()
@@ -127,6 +135,11 @@ class BuddyManager:
     def channel(self) -> Channel:
         """Return the channel that it works on."""
         return self._channel
+
+    @property
+    def size_max(self) -> int | None:
+        """Return the most bytes of one message. None: any size, because the stack cuts large ones."""
+        return self._channel.outbox.size_max
 
     @property
     def group(self) -> BuddyGroup:
@@ -345,6 +358,7 @@ class BuddyManager:
         self.on_view(view)
         for member in [m for m in self._waiting if m not in view.members]:
             self._waiting[member].clear()
+        self._joined.keep(view.members)
         self._after()
         self.ready.set()
 
@@ -381,12 +395,27 @@ class BuddyManager:
             try:
                 tag, message = message_of(payload)
             except RemoteProtocolError as error:
-                self._garbage += 1
-                self._spare("messages dropped", "a message of %s is dropped: %s", batch.src, error)
-                continue
+                found = self._of_pieces(batch.src, payload, error)
+                if found is None:
+                    continue
+                tag, message = found
             assert batch.src is not None
             self.machine.receive(batch.src, tag, message, now)
             self._after(alone=alone)
+
+    def _of_pieces(
+        self, src: Address | None, payload: object, error: RemoteProtocolError
+    ) -> tuple[ViewKey, Message] | None:
+        """Return the message that a piece completes. ``error``: why ``payload`` itself is no message."""
+        try:
+            if src is None or not is_piece(payload):
+                raise error
+            whole = self._joined.add(src, payload)
+            return None if whole is None else message_of(whole)
+        except RemoteProtocolError as problem:
+            self._garbage += 1
+            self._spare("messages dropped", "a message of %s is dropped: %s", src, problem)
+            return None
 
     def _heard(self, item: FromRelay) -> None:
         self._incoming.append(item)
@@ -501,10 +530,21 @@ class BuddyManager:
                 self._waiting[to] = deque([payload])
                 if self._nursery is not None:
                     self._nursery.start_soon(self._send_waiting, to)
+            except LocalProtocolError:
+                self._send_in_pieces(to, payload)
             except JGroupsError:
                 pass  # the channel has ended; ``ended_by`` reports it
+        elif (most := self.size_max) is not None and len(payload) > most:
+            self._send_in_pieces(to, payload)
         else:
             queue.append(payload)
+
+    def _send_in_pieces(self, to: Address, payload: bytes) -> None:
+        """Send a message that no packet takes (sizes.py)."""
+        most = self.size_max
+        assert most is not None and len(payload) > most, "the channel refused it for another reason"
+        for piece in pieces_of(payload, most):
+            self._send(to, piece, alone=False)
 
     def _is_past_outbox(self, payload: bytes, to: Address) -> bool:
         """Give a message to the stack, if nothing stands before it. It leaves with the present turn. Return whether that was done."""

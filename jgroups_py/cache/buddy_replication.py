@@ -41,6 +41,7 @@ from jgroups_py.cache.owned_tree import OwnedTree, shown
 from jgroups_py.cache.passive import PassiveNodes
 from jgroups_py.cache.replication import MemberReplication
 from jgroups_py.cache.settings import CacheSettings
+from jgroups_py.cache.sizes import refuse_larger, size_of_node
 from jgroups_py.cache.turns import Turn
 from jgroups_py.errors import CacheError, NotOwner, ReplicationError
 from jgroups_py.values.address import Address
@@ -59,7 +60,7 @@ class _Ticket(msgspec.Struct, eq=False):
     id: int
     call: CacheCall | None
     """None: the call has no body."""
-    raised: Exception | None = None
+    raised: BaseException | None = None
     """The exception that the body raised. Nothing changed."""
     completed: Completed | None = None
     task: trio.lowlevel.Task | None = None
@@ -76,6 +77,10 @@ class _Ticket(msgspec.Struct, eq=False):
         task, self.task = self.task, None
         if task is not None:
             trio.lowlevel.reschedule(task)
+
+
+class NotComputed(Exception):
+    """The body of a call has raised something that is no Exception."""
 
 
 class BuddyReplication(MemberReplication):
@@ -318,9 +323,15 @@ class BuddyReplication(MemberReplication):
         self._mirror()
         try:
             compute(call, self.container)
-        except Exception as error:
-            call.ticket.raised = error
-            raise
+            if (most := self.manager.size_max) is not None:
+                for change in call.changes:
+                    if change.after is not None:
+                        refuse_larger(change.path, size_of_node(change.path, change.after), most)
+        except BaseException as error:
+            call.ticket.raised, call.computed = error, False
+            if isinstance(error, Exception):
+                raise
+            raise NotComputed from error  # the step may be another task's, and only the caller gets the error
         entries, stable = self.manager.entries, self.manager.machine.log.stable
         new: dict[Path, Any] = {}
         for change in call.changes:

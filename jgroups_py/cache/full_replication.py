@@ -28,6 +28,7 @@ from jgroups_py.cache.garbage import no_collection
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.replication import MemberReplication
+from jgroups_py.cache.sizes import refuse_larger
 from jgroups_py.cache.total_order import Ordered, TotalOrder
 from jgroups_py.cache.turns import Line, Place, Turn
 from jgroups_py.cache.wire import (
@@ -58,6 +59,8 @@ LOGGED_MAX = 10
 """The most paths that a merge logs; ``TreeCache.discarded`` has more."""
 LARGE = 16_000
 """Bytes of a batch whose nodes would make the garbage collector run."""
+ORDER = 100
+"""Bytes of a message for its place in the order. The rest is the body of a batch."""
 PATIENCE = 1.0
 """Seconds for which the queue ahead may make no progress before a caller proceeds without its turn."""
 OUTSTANDING_MAX = 1000
@@ -190,6 +193,9 @@ class FullReplication(MemberReplication):
     ) -> _Asked:
         """Propose a batch; return when it is applied here, with ``sync`` everywhere. ``known``: the decoded body.
         ``turn``: gets a place in the line if the batch is refused."""
+        channel = self.channel
+        if channel is not None and (most := channel.outbox.size_max) is not None:
+            refuse_larger("this call", len(body), most - ORDER)
         number = self._order.propose(body)
         if turn is not None and not turn.number:
             turn.number = number

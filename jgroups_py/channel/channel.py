@@ -675,6 +675,7 @@ class Channel:
     async def _join(self, cluster: str, get_state: bool, timeout: float) -> None:
         """Return after the first view, and after the state if it was asked for and another member has one."""
         self._outbox.size_max = message_max(self._stack.protocols)
+        self._giver.packet_max = self._outbox.size_max
         if get_state:
             self._asked.begin(first=True)
         self._step(lambda: self._stack.connect(cluster, with_state=get_state))

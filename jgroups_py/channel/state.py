@@ -26,6 +26,8 @@ class StateGiver:
         self, provider: StateProvider | None, limits: ChannelLimits, warn: Warn, limit: LogLimit
     ) -> None:
         self.failures = 0
+        self.packet_max: int | None = None
+        """The most bytes of a state in a stack that does not cut it; None: any size up to ``state_max``."""
         self._provider = provider
         self._limits = limits
         self._warn = warn
@@ -38,7 +40,13 @@ class StateGiver:
         limits = self._limits
         state, problem = None, None
         try:
-            state = await make_state(self._provider, limits.state_max, limits.state_timeout)
+            made = await make_state(self._provider, limits.state_max, limits.state_timeout)
+            if self.packet_max is not None and len(made) > self.packet_max:
+                raise BadState(
+                    f"the state has {len(made)} bytes, more than a packet of this stack takes (at most "
+                    f"{self.packet_max} bytes): put FRAG2 into the stack, which cuts large messages"
+                )
+            state = made
         except BadState as error:
             problem = str(error)
             self._tell(problem, None)

@@ -9,13 +9,15 @@ from typing import Any
 
 import trio
 
-from jgroups_py.channel.open import open_channel
+from jgroups_py.channel.open import configure, open_channel
+from jgroups_py.config.settings import build
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError
 from jgroups_py.livebackup.kinds import Catalogue, Operation, Stateful, is_by_effects
 from jgroups_py.livebackup.node import LiveBackupNode
 from jgroups_py.livebackup.processes import open_workers
 from jgroups_py.livebackup.settings import Every, LiveBackupSettings
+from jgroups_py.stack.sizes import check_any_size, message_max_of
 
 
 @asynccontextmanager
@@ -51,7 +53,7 @@ async def open_livebackup(
 
     Raises:
         TypeError: a class is no kind, or a function is no operation. Nothing was started.
-        ConfigError, JoinError: as ``open_channel``.
+        ConfigError, JoinError: as ``open_channel``. Also: the stack sends datagrams and has no FRAG2.
     """
     catalogue = Catalogue.of(kinds, operations)
     timers = tuple(timers)
@@ -65,6 +67,14 @@ async def open_livebackup(
                 f'mode must be "parallel" with operations by their effects such as {operation.__name__}, got "{settings.mode}"'
             )
     _check_processes(catalogue, settings)
+    config, _ = configure(
+        stack,
+        channel.get("bind_addr"),
+        channel.get("attributes"),
+        channel.get("properties"),
+        transport=channel.get("transport"),
+    )
+    check_any_size("live and backup", str(stack), message_max_of(build(config)))
     options: dict[str, Any] = {"wall": wall} if wall is not None else {}
     try:
         async with (

@@ -37,6 +37,7 @@ from jgroups_py.maps.group import (
     opened,
 )
 from jgroups_py.maps.links import LinkHost
+from jgroups_py.stack.sizes import check_any_size
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
@@ -259,10 +260,12 @@ async def open_map_channel(
         settings: times and limits of links. With RELAY in the stack ``sites`` is true by default.
 
     Raises:
+        ConfigError: the stack sends datagrams and has no FRAG2, so a large change could not be sent.
         LocalProtocolError: something reads the channel already, or there is no trio loop here.
         ChannelClosed, Expelled: the channel has ended.
     """
     check_trio("open_map_channel", aio=False)
+    check_any_size("a map", f"the stack of {channel.name}", channel.outbox.size_max)
     settings = settings or GroupSettings(sites=channel.relay is not None)
     carrier = MapChannel(channel, unsent_max=unsent_max, settings=settings)
     channel.attach(carrier)

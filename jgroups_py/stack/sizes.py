@@ -15,14 +15,14 @@ from jgroups_py.errors import ConfigError, LocalProtocolError
 HEADERS: Final = 500
 """Bytes of a packet that are left for headers, names and the overhead of encryption."""
 
+SMALL: Final = 1_000_000
+"""A stack whose messages have fewer bytes is refused by users that send messages of any size."""
+
 
 def message_max(protocols: Sequence[Any]) -> int | None:
     """Return the most bytes of one message in a stack of these protocols. None: large messages are cut, or no packet has a
     limit."""
-    if any(p.piece_max(p.config) is not None for p in protocols):
-        return None
-    packets = [most for p in protocols if (most := p.packet_max(p.config)) is not None]
-    return min(packets) - HEADERS if packets else None
+    return message_max_of([(type(p), p.config) for p in protocols])
 
 
 def refuse_larger(size: int, most: int | None) -> None:
@@ -32,6 +32,28 @@ def refuse_larger(size: int, most: int | None) -> None:
             f"a message of {size} bytes is larger than a packet of this stack takes (at most {most} bytes): put FRAG2 into "
             "the stack, which cuts large messages"
         )
+
+
+def check_any_size(what: str, stack: str, most: int | None) -> None:
+    """Refuse a stack for a user that sends messages of any size. ``most``: what ``message_max`` returned. TCP without FRAG2 is
+    accepted: its packets may have several megabytes.
+
+    Raises:
+        ConfigError: the packets of the stack are small, and nothing cuts large messages.
+    """
+    if most is not None and most < SMALL:
+        raise ConfigError(
+            f"{stack}: {what} sends messages of any size, and a packet of this stack takes at most {most} bytes: put FRAG2 "
+            "into the stack, which cuts large messages"
+        )
+
+
+def message_max_of(built: Sequence[tuple[type[Any], Any]]) -> int | None:
+    """Return what ``message_max`` returns, before the stack exists. ``built`` is ``config.build(stack)``."""
+    if any(protocol.piece_max(config) is not None for protocol, config in built):
+        return None
+    packets = [m for protocol, config in built if (m := protocol.packet_max(config)) is not None]
+    return min(packets) - HEADERS if packets else None
 
 
 def oversized(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Iterator[ConfigError]:
