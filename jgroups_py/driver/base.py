@@ -173,6 +173,8 @@ class Driver:
         finally:
             self._in_turn = False
             self.guarded(self.turn)
+            if self._failure is not None:
+                self.wake()  # no turn looks at ``_woken`` any more
 
     def _begin(self) -> None:
         """Note the time before a step of the machine."""
