@@ -7,8 +7,8 @@ that ran, including set-up and tear-down. The file is ``{"R12": ["tests/..."], .
 Hypothesis sets no deadlines: the time of an example depends mostly on the machine.
 
 A test that opens sockets, itself or in a child process, carries the marker ``sockets``. Each worker gives
-such tests ports of its own, so several workers run them at once. A test without the marker fails when it
-opens a socket: other runs on this machine may use the same ports.
+such tests ports of its own (shared/worker_ports.py), so several workers and several runs on this machine run them at once. A
+test without the marker fails when it opens a socket.
 """
 
 from __future__ import annotations
@@ -42,17 +42,9 @@ GARBAGE = (1_000, 10, 100)
 default."""
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "shared"))
-WORKER_PORTS = range(11000, 12000, 20)
-"""The first port of each worker, for members with the shipped stacks. Tools take their ports above (``free_block``)."""
-_FIRST = WORKER_PORTS[
-    int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % len(WORKER_PORTS)
-]
-PORTS = {
-    "JGROUPS_UDP_MCAST_PORT": str(_FIRST),
-    "JGROUPS_BIND_PORT": str(_FIRST + 1),
-    "JGROUPS_TCPPING_INITIAL_HOSTS": f"localhost[{_FIRST + 1}]",
-}
-"""The ports of this worker, as environment variables."""
+
+from worker_ports import ports  # noqa: E402
+
 NUMBER = "seed"
 """Name of the property of a report that carries a number from a worker."""
 
@@ -117,8 +109,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
             return (yield)
         finally:
             SOCKETS.allow()
-    before = {name: os.environ.get(name) for name in PORTS}
-    os.environ.update(PORTS)
+    before = {name: os.environ.get(name) for name in ports()}
+    os.environ.update(ports())
     try:
         return (yield)
     finally:

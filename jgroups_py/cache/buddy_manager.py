@@ -550,9 +550,13 @@ class BuddyManager:
         """Give a message to the stack, if nothing stands before it. It leaves with the present turn. Return whether that was done."""
         stack, outbox = self._channel.stack, self._channel.outbox
         batch = None if stack.closed else outbox.alone(payload, len(payload), to, {}, _NO_RELAY)
-        if batch is not None:
+        if batch is None:
+            return False
+        try:
             stack.send(batch)
-        return batch is not None
+        except Exception as error:  # a protocol's: it ends the channel and not this call alone
+            self._channel.driver.fail(error)
+        return True
 
     async def _send_waiting(self, to: Address) -> None:
         """Send the messages that waited for credit, in order. The log bounds them, and no node is pushed meanwhile."""

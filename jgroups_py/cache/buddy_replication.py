@@ -43,7 +43,13 @@ from jgroups_py.cache.replication import MemberReplication
 from jgroups_py.cache.settings import CacheSettings
 from jgroups_py.cache.sizes import refuse_larger, size_of_node
 from jgroups_py.cache.turns import Turn
-from jgroups_py.errors import CacheError, NotOwner, ReplicationError
+from jgroups_py.errors import (
+    CacheClosed,
+    CacheError,
+    ChannelClosed,
+    NotOwner,
+    ReplicationError,
+)
 from jgroups_py.values.address import Address
 
 Mode = Literal["take", "create"]
@@ -119,6 +125,7 @@ class BuddyReplication(MemberReplication):
         self._in_one_step = 0
         """Calls that were acknowledged in the step that made them, since other tasks could run."""
         self._ids = count(1)
+        self._has_given_up = False
         self._written: dict[Path, Node | None] = {}
         """The nodes that calls here have changed in this step of the machine."""
 
@@ -167,6 +174,7 @@ class BuddyReplication(MemberReplication):
             )
         if not wanted:
             return
+        self._require_tasks()
         ticket = _Ticket(next(self._ids), call)
         self._tickets[ticket.id] = ticket
         mode: Mode = "take" if search else "create"
@@ -224,6 +232,7 @@ class BuddyReplication(MemberReplication):
         return (await self._look(tuple([(path, False) for path in paths]))).keys()
 
     async def _look(self, wanted: tuple[Wanted, ...]) -> Mapping[Path, Having]:
+        self._require_tasks()
         ticket = _Ticket(next(self._ids), None)
         self._tickets[ticket.id] = ticket
         self.manager.submit(MachineCall(ticket.id, wanted, mode="look"))
@@ -404,6 +413,16 @@ class BuddyReplication(MemberReplication):
             ticket.completed = completed
             ticket.call = None  # breaks a reference cycle
             ticket.wake()
+
+    def give_up(self) -> None:
+        """End all waits, and let no call begin: this member hears of no acknowledgement any more."""
+        self._has_given_up = True
+        self._end(ChannelClosed("the cache is closed"))
+
+    def _require_tasks(self) -> None:
+        """Raise CacheClosed after ``give_up``. A call may have waited for a lock until then."""
+        if self._has_given_up:
+            raise CacheClosed("the cache is closed")
 
     def _end(self, error: Exception) -> None:
         """End all waits: the channel has ended and no acknowledgement will come."""

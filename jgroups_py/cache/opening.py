@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -152,8 +153,13 @@ async def _open_with_buddies(
                     yield cache
                     await buddy.manager.leave()
                 finally:
+                    if trio.current_effective_deadline() == -math.inf:
+                        buddy.give_up()  # the tasks above are cancelled, too
                     with trio.CancelScope(shield=True):
-                        await cache.end_calls()  # the outer block saves
+                        async with trio.open_nursery() as ending:
+                            ending.start_soon(buddy.end_waits)  # the other one may be cancelled
+                            await cache.end_calls()  # the outer block saves
+                            ending.cancel_scope.cancel()
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group_of_errors:
             reraise(group_of_errors)

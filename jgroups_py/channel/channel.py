@@ -331,11 +331,11 @@ class Channel:
         if stack.closed:
             return
         if self._outbox.blocked:
-            self._after_flush()
+            self._give_credits()
         self._outbox.hand_down(stack.send)
 
-    def _after_flush(self) -> None:
-        """Give back credits of read messages; called once per turn."""
+    def _give_credits(self) -> None:
+        """Give back credits of read messages."""
         if self._credits and not self._stack.closed:
             credits, self._credits = tuple(self._credits), []
             self._stack.event_down(Consumed(credits))
@@ -419,7 +419,7 @@ class Channel:
         """Give the flow-control credits of a consumed batch back to its sender."""
         if batch.credits:
             self._credits += batch.credits
-            self._driver.rest_later()
+            self._driver.want_rest(self._give_credits)
 
     # --- blocks on top
 

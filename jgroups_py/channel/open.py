@@ -142,7 +142,6 @@ async def open_channel(
     except Exception as error:  # a protocol's ``start``
         raise blamed(error, cluster)  # noqa: B904 - it has its cause
     driver.before_flush.append(channel._before_flush)
-    driver.after_flush.append(channel._after_flush)
     channel.listen(flight.trace(trace), turned_away)
     if tap is not None:
         channel.attach(tap(channel))

@@ -371,7 +371,8 @@ class Outbox:
         for to, waiting in runs.items():
             for index, run in enumerate(waiting):
                 if to in self.blocked:  # the previous run may have blocked it
-                    self._runs[to] = waiting[index:]
+                    # A message to this member itself arrives within ``send``. Its receiver may have put in more.
+                    self._runs[to] = waiting[index:] + self._runs.get(to, [])
                     break
                 self.buffered -= run.size
                 self.sent += len(run.payloads)

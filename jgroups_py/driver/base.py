@@ -1,7 +1,7 @@
 """The base of every trio driver: turns, one timer wait, lateness.
 
 A turn lets the owners hand down their collected messages (``before_flush``), takes the machine's outputs, executes
-them, and hands in the results. Then the owners do what can wait until the messages are on their way (``after_flush``).
+them, and hands in the results. Then follows what can wait until the messages are on their way (``want_rest``).
 A turn runs when sockets were drained, when a timer fired, and after ``wake``. All messages since the last turn leave together.
 """
 
@@ -79,15 +79,13 @@ class Transport(Interface):
 
 
 class Driver:
-    """Runs one machine. Subclasses execute the Outs. The functions in ``before_flush`` are called first in each turn, those in
-    ``after_flush`` when its outputs are executed."""
+    """Runs one machine. Subclasses execute the Outs. The functions in ``before_flush`` are called first in each turn."""
 
     def __init__(self, machine: Machine, limits: DriverLimits | None = None) -> None:
         self.machine = machine
         self.limits = limits or DriverLimits()
         machine.lateness = Lateness(self.limits.lag_threshold, self.limits.lag_allowance)
         self.before_flush: list[Callable[[], None]] = []
-        self.after_flush: list[Callable[[], None]] = []
         self.clock: Callable[[], float] = trio.current_time
         """The time of the loop that runs it."""
         self.turns = 0
@@ -96,8 +94,6 @@ class Driver:
         them."""
         self._inputs: list[In] = []
         self._woken = False
-        self._has_rest = False
-        """``after_flush`` has something to do."""
         self._in_turn = False
         self._parked: trio.lowlevel.Task | None = None
         self._due = math.inf
@@ -136,9 +132,10 @@ class Driver:
             task, self._parked = self._parked, None
             trio.lowlevel.reschedule(task)
 
-    def rest_later(self) -> None:
-        """Ask for ``after_flush``. Within a step its turn does it; a task that has its answer by then leaves it to the next turn."""
-        self._has_rest = True
+    def want_rest(self, do: Callable[[], None]) -> None:
+        """Call ``do`` once when the outputs of a turn are executed. Within a step its turn does it; a task that has its answer by
+        then leaves it to the next turn."""
+        self.machine.want_rest(do)
         if not self._in_turn:
             self.wake()
 
@@ -176,6 +173,8 @@ class Driver:
         finally:
             self._in_turn = False
             self.guarded(self.turn)
+            if self._failure is not None:
+                self.wake()  # no turn looks at ``_woken`` any more
 
     def _begin(self) -> None:
         """Note the time before a step of the machine."""
@@ -237,15 +236,13 @@ class Driver:
             for hook in self.before_flush:
                 hook()
             self._exchange()
-            if self._has_rest:
-                self._has_rest = False
-                for hook in self.after_flush:
-                    hook()
+            if machine.has_rest:
+                machine.do_rest()
                 if machine.has_outgoing:
                     self._exchange()
         finally:
             self._in_turn = False
-        if self._woken or self._has_rest:
+        if self._woken or machine.has_rest:
             self.wake()
         if machine.timers_moved:
             self._rearm()
@@ -275,7 +272,7 @@ class Driver:
             return
         if self.machine.timers_moved:
             self._rearm()
-        if self._has_rest:
+        if self.machine.has_rest:
             self.wake()
 
     def _hand_in(self, inputs: Sequence[In]) -> float:

@@ -52,6 +52,8 @@ log = logging.getLogger("jgroups_py.driver")
 
 SERVED_MAX = 4
 """Other tasks run after this many requests that were served in one step."""
+OTHERS_MAX = 1
+"""The looking ends after this many inputs in a row without a request. An acknowledgement may come between two."""
 ASKED_IN_VAIN = 8
 """After this many drains in a row of one datagram each, a socket is asked for a second one only in every drain of this
 number."""
@@ -163,13 +165,16 @@ class SocketDriver(Driver):
 
     async def serve_on(self, heard: Readable) -> None:
         """Take the next requests on ``heard``, whose last one was just answered, as long as each comes soon."""
-        served = 0
-        while count := self.answered:
+        served = others = 0
+        count = self.answered
+        while others <= OTHERS_MAX:
             self.answered = 0
             if self.faults is not None:
                 return
             if not self._requests.comes(heard, self.machine.now, count):
                 return
+            others = 0 if self.answered else others + 1
+            count = self.answered or count
             served += 1
             if served % SERVED_MAX == 0:
                 await trio.lowlevel.checkpoint()

@@ -62,6 +62,8 @@ class Crew:
         """Tasks to be woken at once. The more of the newest jobs have waited, the more."""
         self._context = copy_context()
         self._nursery: trio.Nursery | None = None
+        self._is_ending = False
+        """From now on the nursery takes tasks only while it has some."""
         self._scope = trio.CancelScope()
         self._gone = trio.Event()
 
@@ -76,7 +78,10 @@ class Crew:
             with self._scope:
                 async with trio.open_nursery() as self._nursery:
                     self._call()
-                    await trio.sleep_forever()
+                    try:
+                        await trio.sleep_forever()
+                    finally:
+                        self._is_ending = True
         finally:
             self._nursery = None
             self._gone.set()
@@ -106,8 +111,9 @@ class Crew:
                 return
 
     def _wake(self) -> bool:
-        """Wake a task, or begin one. Return False before ``stay``."""
-        if self._nursery is None:
+        """Wake a task, or begin one. Return False before ``stay`` and after it."""
+        nursery = self._nursery
+        if nursery is None or (self._is_ending and not nursery.child_tasks):
             return False
         self._coming += 1
         idle = self._idle
@@ -117,7 +123,7 @@ class Crew:
                 task.context = self._context.copy()  # trio runs the task's next step in it
                 trio.lowlevel.reschedule(task, WAKE)
                 return True
-        self._context.run(self._nursery.start_soon, self._work)  # it copies this context
+        self._context.run(nursery.start_soon, self._work)  # it copies this context
         return True
 
     async def _work(self) -> None:

@@ -70,6 +70,10 @@ class Leading:
                     for name, timer in self._timers:
                         tasks.start_soon(self._repeat, name, timer)
                     task_status.started()
+                    try:
+                        await trio.sleep_forever()
+                    finally:
+                        self.side.end()
         finally:
             self.side.give_up()
 

@@ -286,9 +286,11 @@ class LiveSide:
             lock.look_again(self.locks)
 
     def give_up(self) -> None:
-        """End all answers: waiting callers get OutcomeUnknown."""
+        """End all waits for answers: the callers get OutcomeUnknown. No task of the term runs any more, so no operation in
+        ``_running`` ends by itself."""
+        self.end()
         answers, self._answers = self._answers, {}
-        for answer in answers.values():
+        for answer in (*answers.values(), *self._running):
             answer.give()
 
     # --- turns, lag, pauses

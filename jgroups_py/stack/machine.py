@@ -143,6 +143,9 @@ class Machine:
         """Whether a timer was started since the driver, which clears this, last asked for the next deadline."""
         self._soon: deque[Callable[[], None]] = deque()
         self._flushers: dict[Callable[[], None], None] = {}
+        self.has_rest = False
+        """Whether ``do_rest`` has something to do. Then the driver calls it when it has executed the outputs."""
+        self._rest: dict[Callable[[], None], None] = {}
         self._depth = 0
         self.timers_fired = 0
         self.unrouted = 0
@@ -216,6 +219,15 @@ class Machine:
         out, self._outgoing = self._outgoing, []
         return out
 
+    def do_rest(self) -> None:
+        """Do what can wait until the outputs are executed. There may be new outputs."""
+        self.has_rest = False
+        rest, self._rest = self._rest, {}
+        self._depth += 1
+        for do in rest:
+            do()
+        self.leave()
+
     @property
     def is_in_step(self) -> bool:
         """True within a step: no turn of the driver may begin."""
@@ -273,6 +285,11 @@ class Machine:
     def want_flush(self, flush: Callable[[], None]) -> None:
         """Call ``flush`` once when the driver next takes outputs."""
         self._flushers[flush] = None
+
+    def want_rest(self, do: Callable[[], None]) -> None:
+        """Call ``do`` once when the driver has executed the outputs. Others may wait for these; nobody waits for ``do``."""
+        self._rest[do] = None
+        self.has_rest = True
 
     def put(self, out: Out) -> None:
         self._outgoing.append(out)

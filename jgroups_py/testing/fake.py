@@ -158,29 +158,34 @@ class FakeStack:
     def handle(self, *inputs: In) -> None:
         """Pass socket inputs for handles that the protocol opened."""
         self.machine.handle(inputs, self.machine.now)
-        self.machine.check()
+        self._end_turn()
 
     def advance(self, seconds: float) -> None:
         """Let time pass; timers fire at their own time, in order."""
         goal = self.machine.now + seconds
         while (due := self.machine.next_deadline()) is not None and due <= goal:
             self.machine.advance(max(due, self.machine.now))
-            self.machine.check()
+            self._end_turn()
         self.machine.advance(goal)
-        self.machine.check()
+        self._end_turn()
 
     def stand_still(self, seconds: float) -> None:
         """Stop the process for ``seconds``. Then it notices."""
         wanted = self.machine.now
         self.machine.woke(wanted + seconds, wanted, wanted)
-        self.machine.check()
+        self._end_turn()
         self.machine.advance(wanted + seconds)
-        self.machine.check()
+        self._end_turn()
 
     def _step(self, action: Callable[[], None]) -> None:
         self.machine.enter()
         action()
         self.machine.leave()
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        while self.machine.has_rest:
+            self.machine.do_rest()
         self.machine.check()
 
     # --- out

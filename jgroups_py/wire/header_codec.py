@@ -31,10 +31,13 @@ MAX_HEADERS: Final = 64
 _IDS: Final = struct.Struct(">hh")
 _NUMBERED: Final = struct.Struct(">hhbB")  # protocol id, magic id, type, bytes of the number
 _CONNECTION: Final = struct.Struct(">h?")  # its id, and whether this is its first message
+_ACKED: Final = struct.Struct(">hB")  # id of the connection, bytes of the timestamp
 _SHORT: Final = struct.Struct(">h")
 _NUMBER_MAX: Final = 1 << 63
+_TIMESTAMP_MAX: Final = 1 << 31
 _XMIT_REQ: Final = h.NakAckType.XMIT_REQ
 _DATA: Final = h.UnicastType.DATA
+_ACK: Final = h.UnicastType.ACK
 
 _SINCE_5_4: Final = (99, 100, 101)
 """Magic ids unknown before 5.4 (WIRE.md section 15)."""
@@ -476,19 +479,30 @@ def _write_fc(w: Writer, x: h.FcHeader) -> None:
 
 def _unicast_in_one_step(protocol_id: int, x: h.UnicastHeader3) -> bytes | None:
     seqno = x.seqno
-    if x.type != _DATA or not 0 <= seqno < _NUMBER_MAX:
+    kind = x.type
+    if (kind != _DATA and kind != _ACK) or not 0 <= seqno < _NUMBER_MAX:
         return None
     size = (seqno.bit_length() + 7) >> 3
     try:
+        rest = _CONNECTION.pack(x.conn_id, x.first) if kind == _DATA else _rest_of_ack(x)
         return b"".join(
             (
-                _NUMBERED.pack(protocol_id, x.magic_id, x.type, size),
+                _NUMBERED.pack(protocol_id, x.magic_id, kind, size),
                 seqno.to_bytes(size, "little"),
-                _CONNECTION.pack(x.conn_id, x.first),
+                rest,
             )
         )
     except struct.error:
         return None
+
+
+def _rest_of_ack(x: h.UnicastHeader3) -> bytes:
+    """Return what follows the number in an ACK. struct.error: a number does not fit."""
+    timestamp = x.timestamp
+    size = (timestamp.bit_length() + 7) >> 3
+    if not 0 <= timestamp < _TIMESTAMP_MAX:
+        raise struct.error
+    return _ACKED.pack(x.conn_id, size) + timestamp.to_bytes(size, "little")
 
 
 def _correlator_in_one_step(protocol_id: int, x: h.CorrelatorHeader) -> bytes | None:

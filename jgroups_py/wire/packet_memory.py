@@ -20,7 +20,7 @@ from jgroups_py.values.batch import Batch, Headers
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
 from jgroups_py.wire.header_codec import sequence_offset, sequence_size
-from jgroups_py.wire.headers import TP_ID
+from jgroups_py.wire.headers import TP_ID, UnicastHeader3, UnicastType
 from jgroups_py.wire.message import MIN_MESSAGE, WireMessage
 from jgroups_py.wire.packet import (
     LIST,
@@ -91,6 +91,43 @@ class _Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class _AckShape:
+    """A packet that is an acknowledgement of unicasts. ``seqno`` and ``timestamp``: the places of its numbers. ``fixed``: as in
+    _Shape."""
+
+    fixed: tuple[tuple[int, int, bytes], ...]
+    size: int
+    seqno: tuple[int, int]
+    timestamp: tuple[int, int]
+    protocol_id: int
+    conn_id: int
+    version: int
+    packet_flags: int
+    cluster: str | None
+    dest: Address | None
+    src: Address
+    type: int
+    flags: int
+
+    def read(self, data: bytes) -> Packet | None:
+        """Return the packet, if it has this shape."""
+        if len(data) != self.size:
+            return None
+        for start, stop, fixed in self.fixed:
+            if data[start:stop] != fixed:
+                return None
+        start, stop = self.seqno
+        seqno = int.from_bytes(data[start:stop], "little")
+        start, stop = self.timestamp
+        timestamp = int.from_bytes(data[start:stop], "little")
+        ack = UnicastHeader3(UnicastType.ACK, seqno, self.conn_id, False, timestamp)
+        batch = Batch(
+            self.dest, [None], {self.protocol_id: ack}, self.src, self.flags, 0, self.type
+        )
+        return Packet(self.version, self.packet_flags, self.dest, self.src, self.cluster, [batch])
+
+
+@dataclass(frozen=True, slots=True)
 class _ListShape:
     """A list up to the length of its first message's payload at ``size``. ``fixed``: the bytes between its numbers and the number
     of messages at ``count_at``. In ``numbers`` a header is named by its place in ``headers``."""
@@ -150,7 +187,7 @@ class PacketReader:
     """Decodes packets as ``decode_packet`` does. Payloads are views into ``data``."""
 
     def __init__(self) -> None:
-        self._shapes: dict[bytes, _Shape | _ListShape] = {}
+        self._shapes: dict[bytes, _Shape | _AckShape | _ListShape] = {}
         self.general: Callable[[bytes], Packet] = decode_packet
         """The function that decodes a packet that resembles no remembered one."""
 
@@ -167,7 +204,7 @@ class PacketReader:
             self._remember(key, _list_shape_of(data, packet))
         return packet
 
-    def _remember(self, key: bytes, shape: _Shape | _ListShape | None) -> None:
+    def _remember(self, key: bytes, shape: _Shape | _AckShape | _ListShape | None) -> None:
         if shape is None:
             return
         if len(self._shapes) >= _REMEMBERED:
@@ -224,15 +261,17 @@ def _spots(numbers: Sequence[_Number], start: int) -> tuple[tuple[int, int], ...
     return tuple((number.start - start, number.stop - number.start) for number in numbers)
 
 
-def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
+def _shape_of(data: bytes, packet: Packet) -> _Shape | _AckShape | None:
     """Return the shape of a packet. None: its kind is not remembered."""
     batch = packet.batches[0]
     payload = batch.payloads[0]
-    if batch.type != MessageType.BYTES or payload is None:
+    if payload is None:
+        return _ack_shape_of(data, packet, batch)
+    if batch.type != MessageType.BYTES:
         return None
     marks = header_marks(data)
-    if len(marks) != len(batch.headers) + 1:
-        return None  # one more: TpHeader; other counts: headers within headers
+    if not _are_in_order(data, marks, batch):
+        return None
     numbers = _numbers_of(data, zip(marks, batch.headers.items(), strict=False))
     if numbers is None:
         return None
@@ -247,6 +286,44 @@ def _shape_of(data: bytes, packet: Packet) -> _Shape | None:
         packet.dest,
         packet.src,
         batch.headers,
+        batch.flags,
+    )
+
+
+def _are_in_order(data: bytes, marks: Sequence[int], batch: Batch) -> bool:
+    """Return whether the headers at ``marks`` are those of ``batch``, and TpHeader behind them. There may be headers within
+    headers, or two of one protocol."""
+    wanted = [*batch.headers, TP_ID]
+    return wanted == [int.from_bytes(data[mark : mark + 2], "big", signed=True) for mark in marks]
+
+
+def _ack_shape_of(data: bytes, packet: Packet, batch: Batch) -> _AckShape | None:
+    """Return the shape of an acknowledgement without a payload. None: it is something else."""
+    marks = header_marks(data)
+    if len(batch.headers) != 1 or not _are_in_order(data, marks, batch):
+        return None
+    ((protocol_id, ack),) = batch.headers.items()
+    if type(ack) is not UnicastHeader3 or ack.type != UnicastType.ACK:
+        return None
+    start = marks[0] + 6  # after both ids, the type and the number's size
+    seqno = start, start + data[start - 1]
+    start = seqno[1] + 3  # after conn_id and the number's size
+    timestamp = start, start + data[start - 1]
+    if seqno[1] - seqno[0] >= 8 or timestamp[1] - timestamp[0] >= 4:
+        return None  # they are signed
+    return _AckShape(
+        _fixed(data, [seqno, timestamp], len(data)),
+        len(data),
+        seqno,
+        timestamp,
+        protocol_id,
+        ack.conn_id,
+        packet.version,
+        packet.flags,
+        packet.cluster,
+        packet.dest,
+        packet.src,
+        batch.type,
         batch.flags,
     )
 

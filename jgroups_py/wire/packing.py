@@ -135,6 +135,8 @@ def _alone(batch: Batch, cluster: str, version: int, framed: bool) -> bytes:
         if framed:
             return b"".join((_LENGTH.pack(len(data) + len(payload)), data, payload))
         return b"".join((data, payload))  # copied once
+    if payload is None and batch.type == MessageType.EMPTY:
+        return b"".join((_LENGTH.pack(len(data)), data)) if framed else bytes(data)
     write_payload(writer, batch.type, wire_payload(batch, payload, version))
     return encode_frame(writer.done()) if framed else writer.done()
 

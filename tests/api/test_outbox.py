@@ -221,3 +221,25 @@ def test_a_message_alone_is_handed_out_only_if_nothing_stands_before_it() -> Non
     assert alone(box) is not None
     box.end(ChannelClosed("a test"))
     assert alone(box) is None
+
+
+def test_a_message_that_is_put_in_while_others_are_handed_down_is_not_lost() -> None:
+    """A message to this member itself arrives within ``send``, and its receiver may send."""
+    box = outbox()
+    sent: list[bytes] = []
+
+    def send(batch: Batch) -> None:
+        sent.extend(batch.payloads)
+        if batch.payloads == [b"to all"]:
+            box.put(b"meanwhile", B, 0, True)
+        elif batch.payloads == [b"1"]:
+            box.on_blocked(FlowBlocked("UFC", B, (B,)))
+
+    box.put(b"to all", None, 0, True)
+    box.put(b"1", B, 0, True)
+    box.put(b"2", B, int(Flag.OOB), True)
+    box.hand_down(send)
+    assert sent == [b"to all", b"1"] and box.buffered == len(b"2meanwhile")
+    box.on_opened("UFC", B)
+    box.hand_down(send)
+    assert sent == [b"to all", b"1", b"2", b"meanwhile"] and box.buffered == 0

@@ -31,6 +31,7 @@ from jgroups_py.channel.outbox import Outbox
 from jgroups_py.errors import (
     BatchConflict,
     CacheClosed,
+    CacheError,
     CacheRefused,
     Expelled,
     NotOwner,
@@ -523,6 +524,56 @@ async def test_the_end_of_the_channel_ends_calls(autojump_clock: Any) -> None:
             a.buddies.ended(Expelled("the others went on without"))
         assert not errors["/x"].definite and "may have happened" in str(errors["/x"])
         assert errors["/new"].definite and "nothing was changed" in str(errors["/new"])
+
+
+async def test_calls_of_tasks_outside_end_when_the_block_of_a_cache_is_cancelled(
+    autojump_clock: Any,
+) -> None:
+    errors: list[Exception] = []
+
+    async def put(cache: TreeCache) -> None:
+        try:
+            await cache.put("/x", "k", 1)
+        except CacheError as error:
+            errors.append(error)
+
+    async with trio.open_nursery() as nursery, group() as g:
+        a, b = await g.start("AB", settings())
+        await a.put("/x", "k", 0)
+        b.buddies._incoming = Deaf()
+        nursery.start_soon(put, a)
+        await trio.sleep(0.1)
+        nursery.start_soon(put, a)  # it waits for the lock of the first one
+        await trio.sleep(0.1)
+        with trio.fail_after(1):
+            await g.kill("A")
+    first, second = errors
+    assert isinstance(first, ReplicationError) and not first.definite
+    assert isinstance(second, CacheClosed)
+
+
+async def test_a_protocol_that_raises_at_a_put_ends_the_member(autojump_clock: Any) -> None:
+    errors: list[Exception] = []
+
+    async def put(cache: TreeCache) -> None:
+        with trio.move_on_after(300):
+            try:
+                await cache.put("/x", "k", 1)
+            except Exception as error:
+                errors.append(error)
+
+    async with trio.open_nursery() as nursery:
+        with pytest.RaisesGroup(ZeroDivisionError, flatten_subgroups=True):
+            async with group() as g:
+                a, _ = await g.start("AB", settings())
+                await a.put("/x", "k", 0)
+                began = trio.current_time()
+                a.buddies.channel.stack._send = lambda batch: 1 / 0
+                nursery.start_soon(put, a)
+                await trio.sleep(60)
+        assert trio.current_time() - began < 0.1  # before the next tick of the driver
+    (error,) = errors
+    assert isinstance(error, ReplicationError) and not error.definite
 
 
 async def test_buddy_traffic_is_not_relayed_to_other_sites(

@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 import trio
-from livebackup_group import livebackup_group, put, put_both, slow, slow_put, states
+from livebackup_group import Queue, livebackup_group, put, put_both, slow, slow_put, states
 
-from jgroups_py.livebackup import LiveBackupNode, NotLive, OutcomeUnknown, Work
+from jgroups_py import MemoryNetwork
+from jgroups_py.livebackup import (
+    LiveBackupNode,
+    NotLive,
+    OutcomeUnknown,
+    Work,
+    open_livebackup,
+)
 from jgroups_py.livebackup.messages import Confirm, Gone, Lead, Op, Part, Standing, Whole, encode
 from jgroups_py.livebackup.tickets import Ticket
 
@@ -325,3 +332,62 @@ async def test_a_node_keeps_its_state_when_too_few_for_a_live_node_go_on_without
         found = await group.equal()
         assert found["Queue/q"]["messages"] == ["answered"]
         assert not any(node.statistics().get("state_lost") for node in group.nodes.values())
+
+
+async def test_callers_of_a_node_that_ends_do_not_wait_for_ever(autojump_clock: Any) -> None:
+    told: dict[str, str] = {}
+
+    async def call(live: LiveBackupNode, what: str) -> None:
+        with trio.move_on_after(300):
+            try:
+                await live.run(slow_put, what, 1, 1_000.0)
+            except (NotLive, OutcomeUnknown) as error:
+                told[what] = type(error).__name__
+
+    async with trio.open_nursery() as nursery:
+        async with livebackup_group(lag_operations=1) as group:
+            live, _ = await group.start("AB")
+            nursery.start_soon(call, live, "runs")
+            await trio.sleep(0.1)
+            nursery.start_soon(call, live, "waits for the lag")
+            await trio.sleep(0.1)
+        await call(live, "comes later")
+    assert told == {
+        "runs": "OutcomeUnknown",
+        "waits for the lag": "NotLive",
+        "comes later": "NotLive",
+    }
+
+
+async def test_the_caller_is_told_when_the_wall_clock_of_a_user_ends_the_node(
+    autojump_clock: Any,
+) -> None:
+    is_broken = False
+
+    def wall() -> float:
+        return 1 / 0 if is_broken else 0.0
+
+    told: list[type] = []
+
+    async def call(live: LiveBackupNode) -> None:
+        with trio.move_on_after(300):
+            try:
+                await live.run(put, "q", 1)
+            except (NotLive, OutcomeUnknown) as error:
+                told.append(type(error))
+
+    async with trio.open_nursery() as nursery:
+        with pytest.RaisesGroup(ZeroDivisionError, flatten_subgroups=True):
+            async with open_livebackup(
+                "sim.xml",
+                cluster="wall",
+                kinds=(Queue,),
+                operations=(put,),
+                transport=MemoryNetwork(),
+                wall=wall,
+            ) as live:
+                await live.wait_role("live")
+                is_broken = True
+                nursery.start_soon(call, live)
+                await trio.sleep(60)
+    assert told == [OutcomeUnknown]

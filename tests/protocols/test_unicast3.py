@@ -258,6 +258,29 @@ def test_an_ack_goes_out_with_the_interval_or_with_the_threshold() -> None:
     assert sent(stack, ACK) == []
 
 
+def test_the_ack_of_the_threshold_leaves_after_the_answers_to_its_messages() -> None:
+    """A caller that waits for its answer does not wait for the ack to be made and read."""
+    stack = receiving(ack_threshold=3)
+    machine = stack.machine
+    machine.enter()
+    stack.protocol.up(data(2, 5))
+    machine.leave()
+    assert got(stack) == [2, 3, 4, 5]
+    assert sent(stack, ACK) == [], "the answers leave first"
+    machine.do_rest()
+    assert sent(stack, ACK) == [(B, 5, 0, 1)]
+
+
+def test_no_ack_leaves_a_stack_that_was_closed_in_the_same_turn() -> None:
+    stack = receiving(ack_threshold=3)
+    stack.machine.enter()
+    stack.protocol.up(data(2, 5))
+    stack.machine.leave()
+    stack.stack.close()
+    stack.machine.do_rest()
+    assert sent(stack, ACK) == []
+
+
 def test_the_ack_of_a_single_message_comes_before_it_would_be_sent_again() -> None:
     """Writes of a cache, and most requests, are one message followed by silence."""
     sender, receiver = sending(1, xmit_interval=0.5), receiving(xmit_interval=0.5)

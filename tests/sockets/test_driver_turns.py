@@ -154,8 +154,11 @@ async def test_the_rest_of_a_turn_is_done_when_its_messages_have_left() -> None:
     protocol = Handles()
     Stack(driver.machine, [protocol], None)  # type: ignore[arg-type]
     rest: list[int] = []
-    driver.after_flush.append(lambda: rest.append(len(driver.done)))
-    driver.after_flush.append(lambda: driver.machine.put(Writable(2, 0)))  # type: ignore[arg-type]
+
+    def do() -> None:
+        rest.append(len(driver.done))
+        driver.machine.put(Writable(2, 0))  # type: ignore[arg-type]
+
     async with trio.open_nursery() as nursery:
         await nursery.start(driver.run)
         await trio.testing.wait_all_tasks_blocked()
@@ -163,11 +166,11 @@ async def test_the_rest_of_a_turn_is_done_when_its_messages_have_left() -> None:
         driver.turn()
         assert rest == [], "nothing asked for it"
         driver.machine.put(Writable(1, 0))  # type: ignore[arg-type]
-        driver.rest_later()
+        driver.want_rest(do)
         driver.turn()
         assert rest == [2], "two messages had left"
         assert len(driver.done) == 3, "what the rest sends leaves in the same turn"
-        driver.rest_later()
+        driver.want_rest(do)
         await trio.testing.wait_all_tasks_blocked()
         assert rest == [2, 3], "outside a step it wakes the driver"
         nursery.cancel_scope.cancel()
@@ -183,7 +186,7 @@ async def test_an_answer_begins_a_turn_only_if_there_may_be_something_to_send(do
         "nothing": lambda: None,
         "sends": lambda: driver.machine.put(Writable(1, 0)),  # type: ignore[arg-type]
         "wakes": driver.wake,
-        "leaves a rest": driver.rest_later,
+        "leaves a rest": lambda: driver.want_rest(lambda: None),
     }
     protocol.then = steps[does]
     async with trio.open_nursery() as nursery:

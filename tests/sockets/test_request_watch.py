@@ -12,7 +12,7 @@ import trio
 
 from jgroups_py.driver import DriverLimits, SocketDriver, request_watch
 from jgroups_py.driver.request_watch import CYCLE_MAX, FEW, RequestWatch
-from jgroups_py.driver.sockets import SERVED_MAX
+from jgroups_py.driver.sockets import OTHERS_MAX, SERVED_MAX
 from jgroups_py.driver.streams import TcpConnection
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import Bind, Datagram, In, Received, Writable
@@ -115,21 +115,24 @@ async def steps_of(
     count: int,
     limit: float,
     monkeypatch: pytest.MonkeyPatch,
+    others: int = 0,
 ) -> tuple[int, dict[str, int]]:
-    """Let a caller send each of ``count`` requests as soon as the one before it is answered. Return the steps of the task that reads,
-    and the driver's counters."""
+    """Let a caller send each of ``count`` requests as soon as the one before it is answered, with ``others`` messages in between that
+    nobody answers. Return the steps of the task that reads, and the driver's counters."""
     monkeypatch.setattr(request_watch, "CYCLE_MAX", 60.0)  # this machine may be busy
     done = trio.Event()
-    answered = 0
+    answered = taken = 0
 
     def answer() -> None:
-        nonlocal answered
-        answered += 1
-        if answered == count:
-            done.set()
-        else:
+        nonlocal answered, taken
+        if answered < count and taken % (others + 1) == 0:
+            answered += 1
             driver.answered = 1
+        taken += 1
+        if taken <= count * (others + 1) + OTHERS_MAX:  # the last ones end the looking
             there.send(b"x")
+        else:
+            done.set()
 
     driver = SocketDriver(Answering(answer), DriverLimits(watch=limit))
     steps = Steps()
@@ -151,7 +154,7 @@ async def test_requests_are_served_in_one_step_and_others_run_between(
     opened: Callable[[SocketDriver], socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 2 + 3 * SERVED_MAX
-    steps, counters = await steps_of(opened, count, 60, monkeypatch)
+    steps, counters = await steps_of(opened, count, 2, monkeypatch)
     assert counters["requests_watched"] >= count - 2, "all but the first ones"
     assert 3 <= steps <= 8, "a checkpoint after every fourth"
     assert counters["requests_watched_in_vain"] == 0
@@ -164,3 +167,19 @@ async def test_without_a_watch_each_request_is_a_step(
 ) -> None:
     steps, counters = await steps_of(opened, 9, 0, monkeypatch)
     assert steps >= 5 and counters["requests_watched"] == 0
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("opened", [open_udp, open_tcp])
+@pytest.mark.parametrize(("others", "goes_on"), [(1, True), (2, False)])
+async def test_an_input_between_two_requests_does_not_end_the_looking(
+    opened: Callable[[SocketDriver], socket.socket],
+    others: int,
+    goes_on: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An acknowledgement may come between them. When more come, they are no answers to requests."""
+    count = 2 + 3 * SERVED_MAX
+    _, counters = await steps_of(opened, count, 2, monkeypatch, others)
+    watched = counters["requests_watched"]
+    assert watched >= 2 * count - 6 if goes_on else watched <= 2 * count + 2

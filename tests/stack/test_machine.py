@@ -113,6 +113,26 @@ def test_messages_sent_before_the_driver_takes_them_are_one_flush() -> None:
     assert calls == ["flush"]
 
 
+def test_the_rest_is_done_once_and_is_a_step() -> None:
+    a, calls = machine(), list[str]()
+    rest = noting(calls, "rest")
+
+    def last() -> None:
+        assert a.is_in_step
+        a.soon(noting(calls, "soon"))
+        a.want_rest(rest)
+
+    a.want_rest(rest)
+    a.want_rest(last)
+    a.want_rest(rest)
+    assert a.has_rest and not a.has_outgoing
+    a.do_rest()
+    assert calls == ["rest", "soon"] and not a.is_in_step
+    assert a.has_rest, "what the rest has asked for is the rest of the next turn"
+    a.do_rest()
+    assert calls == ["rest", "soon", "rest"] and not a.has_rest
+
+
 # --- stacks
 
 

@@ -13,7 +13,7 @@ from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.values.address import UUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
-from jgroups_py.values.message import Flag
+from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
@@ -38,6 +38,7 @@ B = UUID.make(random.Random(2))
 UNICAST, CALLS = PROTOCOL_IDS["UNICAST3"], PROTOCOL_IDS["REQUEST_CORRELATOR"]
 NAKACK = PROTOCOL_IDS["NAKACK2"]
 
+EMPTY, BYTES = MessageType.EMPTY, MessageType.BYTES
 numbers = st.one_of(
     st.integers(0, 600), st.sampled_from([255, 256, 65_535, 65_536, 2**56 - 1, 2**56, 2**62])
 )
@@ -67,7 +68,10 @@ def messages(draw: st.DrawFn) -> Batch:
             headers[PROTOCOL_IDS["RELAY2"]] = RelayHeader(RelayType.DATA, original_headers=inner)
     payload = draw(st.one_of(st.none(), st.binary(max_size=20)))
     src, dest = draw(st.sampled_from([(A, B), (B, A), (A, None)]))
-    return Batch(dest, [payload], headers, src, draw(st.sampled_from([0, int(Flag.OOB)])))
+    flags = draw(st.sampled_from([0, int(Flag.OOB)]))
+    if payload is None:
+        return Batch(dest, [None], headers, src, flags, type=draw(st.sampled_from([EMPTY, BYTES])))
+    return Batch(dest, [payload], headers, src, flags)
 
 
 def outcome(decode: object, data: bytes) -> object:
@@ -200,6 +204,50 @@ def test_the_second_call_of_a_member_is_read_by_comparing(dest: UUID | None) -> 
     assert packet.cluster == "demo" and packet.multicast == (dest is None)
     with pytest.raises(AssertionError, match="general"):
         reader.decode(encode_packets([later], "other")[0])
+
+
+def test_the_second_acknowledgement_of_a_member_is_read_by_comparing() -> None:
+    reader = PacketReader()
+    ack = UnicastHeader3(UnicastType.ACK, 7_000, 3, timestamp=70)
+    batch = replace(Batch.of(B, UNICAST, ack, flags=int(Flag.NO_FC)), src=A, payloads=[None])
+    (first,) = encode_packets([batch], "demo")
+    reader.decode(first)
+
+    def general(data: bytes) -> Packet:
+        raise AssertionError("the general way")
+
+    reader.general = general
+    for seqno, timestamp in ((7_100, 71), (65_535, 255), (256, 1)):
+        later = replace(batch, headers={UNICAST: replace(ack, seqno=seqno, timestamp=timestamp)})
+        packet = reader.decode(encode_packets([later], "demo")[0])
+        assert packet.batches == [later] and packet.cluster == "demo"
+        assert packet.batches[0].type == MessageType.EMPTY
+    for seqno, timestamp, cluster in (
+        (65_536, 71, "demo"),
+        (7_100, 256, "demo"),
+        (7_100, 71, "omed"),
+    ):
+        other = replace(batch, headers={UNICAST: replace(ack, seqno=seqno, timestamp=timestamp)})
+        with pytest.raises(AssertionError, match="general"):
+            reader.decode(encode_packets([other], cluster)[0])
+
+
+@pytest.mark.parametrize("payload", [b"x", None], ids=["data", "acknowledgement"])
+def test_headers_in_another_order_are_read_by_the_general_way(payload: bytes | None) -> None:
+    """The cluster's name would be taken for a number, so that the next packet could have any name."""
+    kind = UnicastType.ACK if payload is None else UnicastType.DATA
+    header = UnicastHeader3(kind, 700, 3, timestamp=70 if payload is None else 0)
+    batch = Batch(B, [payload], {UNICAST: header}, A, type=EMPTY if payload is None else BYTES)
+    (packet,) = encode_packets([batch], "demo")
+    tp = packet.index(b"demo") - 6
+    numbered = packet[tp - 12 : tp] if payload is None else packet[tp - 11 : tp]
+    name = packet[tp : tp + 11]
+    swapped = packet.replace(numbered + name, name + numbered)
+    assert decode_packet(swapped).cluster == "demo"
+    reader = PacketReader()
+    for wrong in (swapped, swapped.replace(b"demo", b"dema"), swapped.replace(b"demo", b"\2emo")):
+        assert outcome(reader.decode, wrong) == outcome(decode_packet, wrong)
+    assert len(reader) == 0
 
 
 def test_the_memory_of_packets_is_bounded() -> None:

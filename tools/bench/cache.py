@@ -50,7 +50,7 @@ def text(result: dict[str, Any]) -> str:
     peers = [name for name in medians if name != OURS]
     rows = [
         f"{'':4} {'bytes':>6} {'callers':>7} {OURS + '/s':>14} {'p50 us':>8} {'p99 us':>8}"
-        + "".join(f" {name + '/s':>14} {'p50 us':>8} {'ratio':>6}" for name in peers)
+        + "".join(f" {name + '/s':>14} {'p50 us':>8} {'p99 us':>8} {'ratio':>6}" for name in peers)
     ]
     for n, ours in enumerate(medians[OURS]):
         row = f"{ours['kind']:4} {ours['size']:6} {ours['callers']:7} {ours['per_s']:14,}"
@@ -58,7 +58,9 @@ def text(result: dict[str, Any]) -> str:
         for name in peers:
             other = medians[name][n]
             ratio = ours["per_s"] / max(1, other["per_s"])
-            row += f" {other['per_s']:14,} {other['p50_us']:8.0f} {ratio:6.2f}"
+            row += (
+                f" {other['per_s']:14,} {other['p50_us']:8.0f} {other['p99_us']:8.0f} {ratio:6.2f}"
+            )
         rows.append(row)
     rows += [f"{peer} left out: {why}" for peer, why in result["left_out"].items()]
     return "\n".join(rows)

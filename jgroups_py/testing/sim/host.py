@@ -295,9 +295,11 @@ class Host:
     def _end_turn(self) -> None:
         """Execute the machine's outputs and note its next deadline."""
         machine = self.machine
-        while machine.has_outgoing:
+        while machine.has_outgoing or machine.has_rest:
             for out in machine.take_outgoing():
                 self._execute[type(out)](self, out)
+            if machine.has_rest:
+                machine.do_rest()
         self._plan_wake()
 
     def _on_wake(self, planned: float, wake: int) -> None:

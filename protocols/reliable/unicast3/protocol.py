@@ -100,6 +100,8 @@ class UNICAST3(Protocol):
         self._outgoing = self.destinations.connections
         self._incoming = self.senders.connections
         self._timestamp = 0
+        self._acks_due: dict[Address, IncomingConnection] = {}
+        """Connections with ``ack_threshold`` messages that are acknowledged at the end of this turn."""
         self._view: View | None = None
         self._tick = self.timer(self._on_tick)
         self._gap_timer = self.timer(self._on_gaps)
@@ -345,11 +347,21 @@ class UNICAST3(Protocol):
 
     def _ack_soon(self, src: Address, conn: IncomingConnection) -> None:
         if conn.unacked >= self._ack_threshold:
-            self._ack(src, conn)
+            self._acks_due[src] = conn
+            self.machine.want_rest(self._send_acks)
         else:
             conn.ack_due = True
             conn.used_at = self.now
             self._arm_tick(self.now + self.config.xmit_interval * _ACK_AFTER)
+
+    def _send_acks(self) -> None:
+        """Acknowledge what came in this turn. The answers to it have left before."""
+        due, self._acks_due = self._acks_due, {}
+        if self.stack.closed:
+            return
+        for src, conn in due.items():
+            if conn.unacked >= self._ack_threshold and self._incoming.get(src) is conn:
+                self._ack(src, conn)
 
     def _ack(self, src: Address, conn: IncomingConnection) -> None:
         conn.unacked = 0

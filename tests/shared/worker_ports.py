@@ -1,0 +1,48 @@
+"""The ports of this process for members with the shipped stacks.
+
+Two processes on this machine never have the same ones, also those of two runs of the tests. Each holds a guard: a socket
+that is bound to the first port of its block, at an address that no member has.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+FIRST_PORTS: Final = range(11000, 12000, 20)
+"""The first port of each block. Tools take their ports above (``free_block``)."""
+GUARD_HOST: Final = "127.0.0.2"
+_held: list[socket.socket] = []
+
+
+@cache
+def ports() -> Mapping[str, str]:
+    """Return the ports of this process, as environment variables."""
+    first, guard = claim()
+    _held.append(guard)
+    return {
+        "JGROUPS_UDP_MCAST_PORT": str(first),
+        "JGROUPS_BIND_PORT": str(first + 1),
+        "JGROUPS_TCPPING_INITIAL_HOSTS": f"localhost[{first + 1}]",
+    }
+
+
+def claim() -> tuple[int, socket.socket]:
+    """Return the first port of a block that no process has, and its guard. Where there is no ``GUARD_HOST`` (not on Linux) the
+    block depends on the number of the worker alone."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    for number in range(len(FIRST_PORTS)):
+        first = FIRST_PORTS[(worker + number) % len(FIRST_PORTS)]
+        guard = socket.socket()
+        try:
+            guard.bind((GUARD_HOST, first))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                guard.close()
+                continue
+        return first, guard
+    raise OSError(f"all blocks of ports from {FIRST_PORTS[0]} on are taken")
