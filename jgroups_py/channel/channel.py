@@ -569,6 +569,7 @@ class Channel:
                 self._outbox.numbers.view_changed(view)
                 self._stream.put(view)
                 self._joined.set()
+                self._waits.changed()  # a step of a waiting caller may have no turn (Driver.take_answer)
                 if self._tap is not None:
                     self._tap.view_changed(view)
             case Exclude():

@@ -197,8 +197,14 @@ class Following:
             return
         self.side = None
         self._home.become("joining")
+        asked = self._arrival.ask
         await side.cancel()
         if self._ended or self.side is not None:
+            return
+        if (
+            self._arrival.ask != asked
+        ):  # meanwhile all objects were asked for, and those here dropped
+            self._tell(error, ())
             return
         if not isinstance(error, Diverged) or not error.objects:
             self._tell(error, ())

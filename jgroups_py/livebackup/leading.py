@@ -123,8 +123,7 @@ class Leading:
     # --- snapshots
 
     def _asked(self, join: Join) -> SnapshotAsk:
-        """Return the ask with its ``since``. Operations of another term have other
-        numbers."""
+        """Return the ask with its ``since``. Operations of another term have other numbers."""
         return SnapshotAsk(join.ask, join.since if join.term == self.side.term else 0)
 
     async def _give_snapshots(self, to: Address) -> None:

@@ -307,6 +307,8 @@ class LiveSide:
 
     def _is_behind(self) -> bool:
         """Is a limit of the lag reached? Far from all limits the next operations begin without this question."""
+        if self.ended or self._pausing:
+            return False
         limits, out, confirming = self._settings, self._out, self.confirming
         operations, size, oldest = confirming.behind(self._running_since())
         most = max(operations, len(confirming), out.operations)
@@ -314,12 +316,8 @@ class LiveSide:
         size = max(size, out.bytes)
         now = self._clock()
         age = 0.0 if oldest is None else now - oldest
-        if self.ended or self._pausing:
-            return False
-        if (
-            2 * max(most / limits.lag_operations, size / limits.lag_bytes, age / limits.lag_seconds)
-            < 1
-        ):
+        parts = most / limits.lag_operations, size / limits.lag_bytes, age / limits.lag_seconds
+        if 2 * max(parts) < 1:
             self._free = min(FREE_MAX, limits.lag_operations // 4)
             self._free_until = now + min(FREE_SECONDS, limits.lag_seconds / 4)
             return False

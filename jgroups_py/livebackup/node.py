@@ -22,7 +22,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 import trio
 
 from jgroups_py.channel.channel import Channel
-from jgroups_py.errors import JGroupsError
+from jgroups_py.errors import ChannelClosed, JGroupsError
 from jgroups_py.livebackup.cut import Cut
 from jgroups_py.livebackup.errors import BadOperation, NotLive, NotReadable
 from jgroups_py.livebackup.following import Following
@@ -101,6 +101,7 @@ class LiveBackupNode:
         )
         channel.take_at_once(self._take_at_once)
         self._changed = trio.Event()
+        self._closed = False
         self._home = Home(
             name=channel.name,
             space=self.space,
@@ -189,15 +190,25 @@ class LiveBackupNode:
         return function(cut, *arguments, **more)
 
     async def wait_role(self, *roles: Role) -> Role:
-        """Wait until this node has one of these roles."""
+        """Wait until this node has one of these roles. ChannelClosed: the node is closed."""
         while self.role not in roles:
-            await self._changed.wait()
+            await self._wait_changed()
         return self.role
 
     async def wait_backups(self, number: int) -> None:
-        """Wait, on the live node, until at least ``number`` backups confirm."""
+        """Wait, on the live node, until at least ``number`` backups confirm. ChannelClosed: the node is closed."""
         while len(self.backups) < number:
-            await self._changed.wait()
+            await self._wait_changed()
+
+    async def _wait_changed(self) -> None:
+        if self._closed:
+            raise ChannelClosed("the node is closed")
+        await self._changed.wait()
+
+    def close(self) -> None:
+        """End all waits."""
+        self._closed = True
+        self._tell()
 
     def statistics(self) -> Mapping[str, int | float]:
         """Return counters and the lag of the slowest backup."""

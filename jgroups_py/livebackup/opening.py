@@ -96,7 +96,10 @@ async def open_livebackup(
                 nursery.start_soon(workers.watch)
             nursery.start_soon(node.serve)
             nursery.start_soon(node.out.run)
-            yield node
+            try:
+                yield node
+            finally:
+                node.close()
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         reraise(group)

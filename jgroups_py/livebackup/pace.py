@@ -2,9 +2,8 @@
 
 Both sides change an object one change after the other. At a slightly slower backup the operations of all clients that
 wait for an object pile up, and each new operation lags behind all of them. So the number of an object's operations on
-their
-way is limited: to those that the backups confirm in half of ``lag_aim`` at their measured rate. The others wait on the
-live node before their first change, where they do not hold up any operation. While the oldest one is older than that
+their way is limited: to those that the backups confirm in half of ``lag_aim`` at their measured rate. The others wait on
+the live node before their first change, where they do not hold up any operation. While the oldest one is older than that
 half, no more are sent.
 
 The shortest round trip seen is added to that half, so that a distant network or long changes are no reason to wait. Two

@@ -456,6 +456,36 @@ async def test_a_backup_that_takes_objects_anew_does_not_become_live(autojump_cl
         assert group.live is second and found["Queue/a"]["messages"] == [1, 2]
 
 
+async def test_an_ask_for_all_objects_is_not_replaced_by_one_for_some(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup that ends its operations after one differed may get more messages meanwhile than it keeps."""
+    async with livebackup_group() as group, trio.open_nursery() as nursery:
+        group.also(operations=(put_somewhere,))
+        live, backup = await group.start("AB")
+        await live.run(put, "old", 1)
+        assert backup._following is not None and backup._following.side is not None
+        side = backup._following.side
+        usual = side.cancel
+
+        async def slow_cancel() -> None:
+            await trio.sleep(1)
+            await usual()
+
+        monkeypatch.setattr(side, "cancel", slow_cancel)
+        nursery.start_soon(live.run, put_somewhere)
+        await trio.sleep(0.1)
+        nursery.start_soon(live.run, slow_put, "slow", 1, 1.5)  # the snapshot comes after it
+        await trio.sleep(0.1)
+        with monkeypatch.context() as patched:
+            patched.setattr(backup._arrival, "_tail_max", 0)
+            nursery.start_soon(live.run, put, "other", 1)
+            await trio.sleep(0.1)
+        assert backup.statistics()["tail_full"] == 1 and backup.role == "joining"
+        found = await group.equal()
+        assert found["Queue/old"]["messages"] == [1] and len(backup.put_aside) == 1
+
+
 async def test_a_node_remembers_the_newest_operations_that_were_put_aside(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import trio
 from livebackup_group import Queue, livebackup_group, put, put_both, slow, slow_put, states
 
-from jgroups_py import MemoryNetwork
+from jgroups_py import ChannelClosed, MemoryNetwork
 from jgroups_py.livebackup import (
     LiveBackupNode,
     NotLive,
@@ -391,3 +392,23 @@ async def test_the_caller_is_told_when_the_wall_clock_of_a_user_ends_the_node(
                 nursery.start_soon(call, live)
                 await trio.sleep(60)
     assert told == [OutcomeUnknown]
+
+
+async def test_waits_of_tasks_outside_end_with_the_node(autojump_clock: Any) -> None:
+    ended: list[str] = []
+
+    async def wait(what: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        with trio.move_on_after(300), pytest.raises(ChannelClosed, match="the node is closed"):
+            await what(*arguments)
+        ended.append(what.__name__)
+
+    async with trio.open_nursery() as nursery:
+        async with livebackup_group() as group:
+            (live,) = await group.start("A")
+            nursery.start_soon(wait, live.wait_role, "fenced")
+            nursery.start_soon(wait, live.wait_backups, 1)
+            await trio.sleep(1)
+        began = trio.current_time()
+        await wait(live.wait_role, "backup")
+    assert trio.current_time() - began < 1
+    assert sorted(ended) == ["wait_backups", "wait_role", "wait_role"]
