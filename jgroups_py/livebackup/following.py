@@ -201,9 +201,7 @@ class Following:
         await side.cancel()
         if self._ended or self.side is not None:
             return
-        if (
-            self._arrival.ask != asked
-        ):  # meanwhile all objects were asked for, and those here dropped
+        if self._arrival.ask != asked:  # for all objects meanwhile, so those here were dropped
             self._tell(error, ())
             return
         if not isinstance(error, Diverged) or not error.objects:
