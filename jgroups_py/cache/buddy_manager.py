@@ -358,7 +358,7 @@ class BuddyManager:
         self.on_view(view)
         for member in [m for m in self._waiting if m not in view.members]:
             self._waiting[member].clear()
-        self._joined.keep(view.members)
+        self._joined.view_installed(view.members)
         self._after()
         self.ready.set()
 

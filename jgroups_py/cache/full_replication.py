@@ -46,6 +46,7 @@ from jgroups_py.channel.values import State
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import (
     BatchConflict,
+    CacheClosed,
     RemoteProtocolError,
     ReplicationError,
     StateTransferError,
@@ -77,6 +78,8 @@ class _Asked:
     finished: trio.Event = field(default_factory=trio.Event)
     changes: Changes = ()
     refused: str = ""
+    is_given_up: bool = False
+    """True when this member ended before it was known what became of the proposal."""
 
 
 class FullReplication(MemberReplication):
@@ -94,6 +97,7 @@ class FullReplication(MemberReplication):
         self._line = Line()
         self._room = trio.CapacityLimiter(OUTSTANDING_MAX)
         self._wake = trio.Event()
+        self._has_given_up = False
         self.ready = trio.Event()
         """Set when this member has a view and the state."""
         self._counts = dict.fromkeys(
@@ -193,6 +197,8 @@ class FullReplication(MemberReplication):
     ) -> _Asked:
         """Propose a batch; return when it is applied here, with ``sync`` everywhere. ``known``: the decoded body.
         ``turn``: gets a place in the line if the batch is refused."""
+        if self._has_given_up:  # the call may have waited for a lock until then
+            raise CacheClosed("the cache is closed")
         channel = self.channel
         if channel is not None and (most := channel.outbox.size_max) is not None:
             refuse_larger("this call", len(body), most - ORDER)
@@ -207,6 +213,8 @@ class FullReplication(MemberReplication):
                 await asked.applied.wait()
                 if sync and not asked.refused:
                     await asked.finished.wait()
+            if asked.is_given_up:
+                raise ReplicationError("the cache was closed before all members had confirmed")
         except trio.TooSlowError:
             step = "applied here, not everywhere" if asked.applied.is_set() else "not ordered"
             raise ReplicationError(f"{step} within {self._timeout:g} s") from None
@@ -215,6 +223,14 @@ class FullReplication(MemberReplication):
             if not asked.applied.is_set():
                 self._order.give_up(number)
         return asked
+
+    def give_up(self) -> None:
+        """End all waits, and let no call begin: this member hears of no proposal any more."""
+        self._has_given_up = True
+        for asked in self._asked.values():
+            asked.is_given_up = True
+            asked.applied.set()
+            asked.finished.set()
 
     # --- the member
 

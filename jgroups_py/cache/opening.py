@@ -121,6 +121,8 @@ async def open_tree_cache(
                 try:
                     yield cache
                 finally:
+                    if trio.current_effective_deadline() == -math.inf:
+                        full.give_up()  # the task above is cancelled, too
                     with trio.CancelScope(shield=True):
                         await cache.aclose()
                 nursery.cancel_scope.cancel()

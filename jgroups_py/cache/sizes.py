@@ -22,6 +22,8 @@ LAST: Final = 2
 HEAD: Final = 2
 JOINED_MAX: Final = 100_000_000
 """The most bytes of one message in pieces; a larger one is dropped."""
+PIECE_COST: Final = 100
+"""Bytes that it costs to keep a piece, beside its own."""
 
 
 def refuse_larger(what: object, size: int, most: int) -> None:
@@ -51,12 +53,15 @@ def is_piece(payload: object) -> TypeGuard[bytes | memoryview]:
 
 
 class JoinedPieces:
-    """The messages of which some pieces have come, one for each member."""
+    """The messages of which some pieces have come, one for each member. A member that joins may send before its view is here: all
+    senders outside the view have the room of one message together."""
 
     def __init__(self, joined_max: int = JOINED_MAX) -> None:
         self._max = joined_max
+        self._members: Collection[Address] = ()
         self._parts: dict[Address, list[bytes]] = {}
         self._size: dict[Address, int] = {}
+        self._strangers_size = 0
 
     def add(self, src: Address, piece: bytes | memoryview) -> bytes | None:
         """Take a piece. Return the message if this was its last one.
@@ -66,24 +71,38 @@ class JoinedPieces:
         """
         marks, data = piece[1], bytes(piece[HEAD:])
         if marks & FIRST:
+            self._forget(src)
             self._parts[src], self._size[src] = [], 0
         elif src not in self._parts:
             raise RemoteProtocolError("a piece without the first one of its message")
-        self._size[src] += len(data)
+        self._count(src, len(data) + PIECE_COST)
         if self._size[src] > self._max:
-            self.forget(src)
+            self._forget(src)
             raise RemoteProtocolError(f"a message in pieces has more than {self._max} bytes")
         self._parts[src].append(data)
-        if not marks & LAST:
-            return None
-        whole = b"".join(self._parts[src])
-        self.forget(src)
-        return whole
+        if marks & LAST:
+            whole = b"".join(self._parts[src])
+            self._forget(src)
+            return whole
+        while self._strangers_size > self._max:
+            self._forget(next(src for src in self._parts if src not in self._members))
+        return None
 
-    def keep(self, members: Collection[Address]) -> None:
-        """Forget the pieces of all others."""
-        for src in [src for src in self._parts if src not in members]:
-            self.forget(src)
+    def view_installed(self, members: Collection[Address]) -> None:
+        """Forget the pieces of members that are gone."""
+        for src in [src for src in self._parts if src in self._members and src not in members]:
+            self._forget(src)
+        self._members = members
+        self._strangers_size = sum(
+            [size for src, size in self._size.items() if src not in members]
+        )
 
-    def forget(self, src: Address) -> None:
-        del self._parts[src], self._size[src]
+    def _count(self, src: Address, size: int) -> None:
+        self._size[src] += size
+        if src not in self._members:
+            self._strangers_size += size
+
+    def _forget(self, src: Address) -> None:
+        if src in self._parts:
+            self._count(src, -self._size[src])
+            del self._parts[src], self._size[src]

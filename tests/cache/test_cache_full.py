@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+from cache_group import group
 
 from jgroups_py import UUID, Address, MemoryNetwork, MergeView, View, ViewId
 from jgroups_py.cache import (
@@ -30,6 +31,7 @@ from jgroups_py.cache.wire import body_bytes, said_bytes
 from jgroups_py.errors import (
     BatchConflict,
     CacheClosed,
+    CacheError,
     CacheRefused,
     ConfigError,
     ReplicationError,
@@ -398,3 +400,29 @@ async def test_a_merging_part_without_its_own_view_takes_the_tree_of_its_first_m
         await one._install(channel, merged)
     assert channel.asked == [a]  # by b alone
     assert await whole(cache) == {"/last": {"x": 1}}
+
+
+async def test_calls_of_tasks_outside_end_when_the_block_of_a_cache_is_cancelled(
+    autojump_clock: Any,
+) -> None:
+    errors: list[Exception] = []
+
+    async def put(cache: TreeCache) -> None:
+        try:
+            await cache.put("/x", "k", 1)
+        except CacheError as error:
+            errors.append(error)
+
+    async with trio.open_nursery() as nursery, group() as g:
+        a, b = await g.start("AB", SYNC)
+        await a.put("/x", "k", 0)
+        b._replication._receive = lambda *message: None  # it confirms nothing
+        nursery.start_soon(put, a)
+        await trio.sleep(0.1)
+        nursery.start_soon(put, a)  # it waits for the lock of the first one
+        await trio.sleep(0.1)
+        with trio.fail_after(1):
+            await g.kill("A")
+    first, second = errors
+    assert isinstance(first, ReplicationError) and not first.definite
+    assert isinstance(second, CacheClosed)

@@ -14,7 +14,7 @@ from cache_group import Group, counter, group, settings
 from jgroups_py import MemoryNetwork
 from jgroups_py.cache import CacheSettings, TreeCache, open_tree_cache
 from jgroups_py.cache.fqn import ROOT
-from jgroups_py.cache.sizes import JoinedPieces, is_piece, pieces_of
+from jgroups_py.cache.sizes import PIECE_COST, JoinedPieces, is_piece, pieces_of
 from jgroups_py.config.settings import load_stack, with_attributes
 from jgroups_py.config.write import to_xml
 from jgroups_py.errors import CacheRefused, RemoteProtocolError, StateTransferError
@@ -238,7 +238,9 @@ def test_pieces_have_an_order_and_a_limit() -> None:
     pieces = list(pieces_of(message, 102))
     assert [len(piece) for piece in pieces] == [102, 102, 52] and all(map(is_piece, pieces))
     assert list(pieces_of(message[:100], 102)) == [b"\xb2\x03" + message[:100]]
-    joined = JoinedPieces(250)
+    most = 250 + 3 * PIECE_COST
+    joined = JoinedPieces(most)
+    joined.view_installed([one, other])
     found = [
         (joined.add(one, a), joined.add(other, b)) for a, b in zip(pieces, pieces, strict=True)
     ]
@@ -248,12 +250,35 @@ def test_pieces_have_an_order_and_a_limit() -> None:
     joined.add(one, pieces[0])
     joined.add(one, pieces[0])  # its sender began anew
     joined.add(other, pieces[0])
-    joined.keep([one])
+    joined.view_installed([one])
     with pytest.raises(RemoteProtocolError, match="without the first"):
         joined.add(other, pieces[1])
     joined.add(one, pieces[1])
-    with pytest.raises(RemoteProtocolError, match="more than 250 bytes"):
+    with pytest.raises(RemoteProtocolError, match=f"more than {most} bytes"):
         joined.add(one, pieces[1])
     with pytest.raises(RemoteProtocolError, match="without the first"):
         joined.add(one, pieces[2])
-    assert not joined._parts and not joined._size
+    assert not joined._parts and not joined._size and joined._strangers_size == 0
+
+
+def test_pieces_of_senders_outside_the_view_have_one_limit_together() -> None:
+    """A member that joins may send before its view is here. Anybody may say so."""
+    one, *strangers = [UUID(bytes(15) + bytes([n])) for n in range(9)]
+    message = bytes(range(250))
+    first, second, last = pieces_of(message, 102)
+    joined = JoinedPieces(3 * (100 + PIECE_COST))
+    joined.view_installed([one])
+    joined.add(one, first)
+    for stranger in strangers:
+        joined.add(stranger, first)
+        assert len(joined._parts) <= 4
+    with pytest.raises(RemoteProtocolError, match="without the first"):
+        joined.add(strangers[4], second)  # later ones took its room
+    joined.view_installed([one])  # not yet with the member that joins
+    joined.view_installed([one, strangers[7]])
+    for src in (one, strangers[7]):
+        joined.add(src, second)
+        assert joined.add(src, last) == message, "nothing of a member was dropped"
+    joined.view_installed([*strangers])
+    assert joined._strangers_size == 0
+
