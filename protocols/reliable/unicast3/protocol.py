@@ -26,7 +26,8 @@ Differs: a member asks for a gap once after ``xmit_delay`` and then at growing i
          first message of an older connection (their numbers are a counter). It gives up a connection to a member
          outside the view that sends no ack for ``max_retransmit_time``. It remembers for ``departed_remembered`` the
          delivered number of a sender outside the view. Messages kept for destinations outside the view have limits for
-         all of them together (max_strangers, max_strangers_bytes).
+         all of them together (max_strangers, max_strangers_bytes). The ack for ack_threshold messages leaves after
+         the other messages of its turn, since somebody may wait for these.
 """
 
 from __future__ import annotations
