@@ -576,15 +576,16 @@ async def test_what_interrupts_the_end_of_a_cache_comes_out_as_it_is(
             await interrupt(cache)
 
 
-async def test_a_call_that_has_ended_with_its_block_changes_nothing_later(
+async def test_the_function_of_a_call_that_has_ended_with_its_block_does_not_run(
     autojump_clock: Any,
 ) -> None:
-    """Its node may come in the step in which the block is cancelled."""
+    """The node may come in the step in which the block is cancelled."""
     errors: list[ReplicationError] = []
+    ran: list[Any] = []
 
-    async def put(cache: TreeCache) -> None:
+    async def update(cache: TreeCache) -> None:
         try:
-            await cache.put("/x", "k", "late")
+            await cache.update("/x", "k", ran.append)
         except ReplicationError as error:
             errors.append(error)
 
@@ -592,7 +593,7 @@ async def test_a_call_that_has_ended_with_its_block_changes_nothing_later(
         a, b = await g.start("AB", settings())
         await b.put("/x", "k", "first")
         b.buddies._draining = True  # the claim waits in its queue
-        nursery.start_soon(put, a)
+        nursery.start_soon(update, a)
         await trio.sleep(0.1)
         assert isinstance(a._replication, BuddyReplication)
         a._replication.give_up()
@@ -600,6 +601,7 @@ async def test_a_call_that_has_ended_with_its_block_changes_nothing_later(
         await trio.sleep(0.1)
         (error,) = errors
         assert error.definite and "nothing was changed" in str(error)
+        assert ran == [] and ("x",) in a.buddies.entries, "the node has come"
         assert await b.get("/x", "k") == "first"
 
 
