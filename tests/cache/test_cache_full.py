@@ -403,7 +403,7 @@ async def test_a_merging_part_without_its_own_view_takes_the_tree_of_its_first_m
 
 
 async def test_calls_of_tasks_outside_end_when_the_block_of_a_cache_is_cancelled(
-    autojump_clock: Any,
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: Any
 ) -> None:
     errors: list[Exception] = []
 
@@ -416,7 +416,8 @@ async def test_calls_of_tasks_outside_end_when_the_block_of_a_cache_is_cancelled
     async with trio.open_nursery() as nursery, group() as g:
         a, b = await g.start("AB", SYNC)
         await a.put("/x", "k", 0)
-        b._replication._receive = lambda *message: None  # it confirms nothing
+        # It confirms nothing.
+        monkeypatch.setattr(b._replication, "_receive", lambda *message: None)
         nursery.start_soon(put, a)
         await trio.sleep(0.1)
         nursery.start_soon(put, a)  # it waits for the lock of the first one
