@@ -398,7 +398,7 @@ async def test_waits_of_tasks_outside_end_with_the_node(autojump_clock: Any) -> 
     ended: list[str] = []
 
     async def wait(what: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
-        with trio.move_on_after(300), pytest.raises(ChannelClosed, match="the node is closed"):
+        with trio.fail_after(300), pytest.raises(ChannelClosed, match="the node is closed"):
             await what(*arguments)
         ended.append(what.__name__)
 
@@ -408,7 +408,5 @@ async def test_waits_of_tasks_outside_end_with_the_node(autojump_clock: Any) -> 
             nursery.start_soon(wait, live.wait_role, "fenced")
             nursery.start_soon(wait, live.wait_backups, 1)
             await trio.sleep(1)
-        began = trio.current_time()
         await wait(live.wait_role, "backup")
-    assert trio.current_time() - began < 1
     assert sorted(ended) == ["wait_backups", "wait_role", "wait_role"]
