@@ -130,7 +130,7 @@ async def test_an_operation_that_outlives_its_term_changes_no_object_of_the_next
 
     async with livebackup_group(quorum=2, abandon_timeout=1.0) as group:
         group.also(kinds=(Disk,), operations=(read_and_put, remove_later, make))
-        live, *_ = await group.start("ABC")
+        live, *others = await group.start("ABC")
         await live.run(put, "q", "before")
         await live.run(make)
         async with trio.open_nursery() as nursery:
@@ -140,6 +140,8 @@ async def test_an_operation_that_outlives_its_term_changes_no_object_of_the_next
             group.cut(live.channel.name)
             with trio.fail_after(300):
                 await live.wait_role("fenced")
+                while not any(node.role == "live" for node in others):  # noqa: ASYNC110
+                    await trio.sleep(0.1)
             group.cut()
             found = await group.equal()
             assert live.role == "backup" and trio.current_time() < began + 1_000
