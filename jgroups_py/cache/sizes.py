@@ -93,9 +93,7 @@ class JoinedPieces:
         for src in [src for src in self._parts if src in self._members and src not in members]:
             self._forget(src)
         self._members = members
-        self._strangers_size = sum(
-            [size for src, size in self._size.items() if src not in members]
-        )
+        self._strangers_size = sum([size for src, size in self._size.items() if src not in members])
 
     def _count(self, src: Address, size: int) -> None:
         self._size[src] += size

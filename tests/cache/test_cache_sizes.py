@@ -281,4 +281,3 @@ def test_pieces_of_senders_outside_the_view_have_one_limit_together() -> None:
         assert joined.add(src, last) == message, "nothing of a member was dropped"
     joined.view_installed([*strangers])
     assert joined._strangers_size == 0
-
