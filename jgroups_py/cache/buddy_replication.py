@@ -329,6 +329,7 @@ class BuddyReplication(MemberReplication):
 
     def _compute(self, call: CacheCall) -> Values:
         """Run the body: this member owns every existing node of the call."""
+        self._require_tasks()  # the caller was told that nothing was changed
         self._mirror()
         try:
             compute(call, self.container)

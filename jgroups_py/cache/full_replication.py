@@ -70,16 +70,24 @@ OUTSTANDING_MAX = 1000
 
 @dataclass
 class _Asked:
-    """A caller that waits for a proposal: its bytes and, if known, their content."""
+    """A caller that waits for a proposal: its bytes and, if known, their content. ``sync``: it waits for all members."""
 
     bytes: bytes
     body: Body | None
+    sync: bool
     applied: trio.Event = field(default_factory=trio.Event)
     finished: trio.Event = field(default_factory=trio.Event)
     changes: Changes = ()
     refused: str = ""
     is_given_up: bool = False
     """True when this member ended before it was known what became of the proposal."""
+
+    def give_up(self) -> None:
+        """End the waiting."""
+        last = self.finished if self.sync and not self.refused else self.applied
+        self.is_given_up = not last.is_set()  # else the caller has only not run yet
+        self.applied.set()
+        self.finished.set()
 
 
 class FullReplication(MemberReplication):
@@ -206,7 +214,7 @@ class FullReplication(MemberReplication):
         if turn is not None and not turn.number:
             turn.number = number
         self._counts["proposed"] += 1
-        asked = self._asked[number] = _Asked(body, known)
+        asked = self._asked[number] = _Asked(body, known, sync)
         self._wake.set()
         try:
             with trio.fail_after(self._timeout):
@@ -228,9 +236,7 @@ class FullReplication(MemberReplication):
         """End all waits, and let no call begin: this member hears of no proposal any more."""
         self._has_given_up = True
         for asked in self._asked.values():
-            asked.is_given_up = True
-            asked.applied.set()
-            asked.finished.set()
+            asked.give_up()
 
     # --- the member
 

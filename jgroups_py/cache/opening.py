@@ -158,10 +158,13 @@ async def _open_with_buddies(
                     if trio.current_effective_deadline() == -math.inf:
                         buddy.give_up()  # the tasks above are cancelled, too
                     with trio.CancelScope(shield=True):
-                        async with trio.open_nursery() as ending:
-                            ending.start_soon(buddy.end_waits)  # the other one may be cancelled
-                            await cache.end_calls()  # the outer block saves
-                            ending.cancel_scope.cancel()
+                        try:
+                            async with trio.open_nursery() as ending:
+                                ending.start_soon(buddy.end_waits)  # the other one may be cancelled
+                                await cache.end_calls()  # the outer block saves
+                                ending.cancel_scope.cancel()
+                        except BaseExceptionGroup as interrupted:
+                            reraise(interrupted)
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group_of_errors:
             reraise(group_of_errors)

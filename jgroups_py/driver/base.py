@@ -144,7 +144,10 @@ class Driver:
         raises the error, so that the driver ends the same way wherever it happened."""
         if self._failure is None:
             self._failure = error
-        self.wake()
+        self._woken = True
+        task, self._parked = self._parked, None
+        if task is not None:  # within a step, too: the turn that follows forgets ``_woken``
+            trio.lowlevel.reschedule(task)
 
     @property
     def failed(self) -> bool:
@@ -173,8 +176,6 @@ class Driver:
         finally:
             self._in_turn = False
             self.guarded(self.turn)
-            if self._failure is not None:
-                self.wake()  # no turn looks at ``_woken`` any more
 
     def _begin(self) -> None:
         """Note the time before a step of the machine."""

@@ -53,7 +53,8 @@ log = logging.getLogger("jgroups_py.driver")
 SERVED_MAX = 4
 """Other tasks run after this many requests that were served in one step."""
 OTHERS_MAX = 1
-"""The looking ends after this many inputs in a row without a request. An acknowledgement may come between two."""
+"""The looking goes on after this many inputs in a row without a request, and ends with one more. An acknowledgement may come
+between two."""
 ASKED_IN_VAIN = 8
 """After this many drains in a row of one datagram each, a socket is asked for a second one only in every drain of this
 number."""

@@ -299,11 +299,13 @@ def _are_in_order(data: bytes, marks: Sequence[int], batch: Batch) -> bool:
 
 def _ack_shape_of(data: bytes, packet: Packet, batch: Batch) -> _AckShape | None:
     """Return the shape of an acknowledgement without a payload. None: it is something else."""
-    marks = header_marks(data)
-    if len(batch.headers) != 1 or not _are_in_order(data, marks, batch):
+    if len(batch.headers) != 1:
         return None
     ((protocol_id, ack),) = batch.headers.items()
     if type(ack) is not UnicastHeader3 or ack.type != UnicastType.ACK:
+        return None  # before ``header_marks``, which reads the packet once more
+    marks = header_marks(data)
+    if not _are_in_order(data, marks, batch):
         return None
     start = marks[0] + 6  # after both ids, the type and the number's size
     seqno = start, start + data[start - 1]

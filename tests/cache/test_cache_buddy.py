@@ -25,6 +25,7 @@ from jgroups_py.cache import (
     TreeCache,
     open_tree_cache,
 )
+from jgroups_py.cache.buddy_replication import BuddyReplication
 from jgroups_py.cache.node import Node
 from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.outbox import Outbox
@@ -550,6 +551,58 @@ async def test_calls_of_tasks_outside_end_when_the_block_of_a_cache_is_cancelled
     first, second = errors
     assert isinstance(first, ReplicationError) and not first.definite
     assert isinstance(second, CacheClosed)
+
+
+async def test_what_interrupts_the_end_of_a_cache_comes_out_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: Any
+) -> None:
+    """As a second Ctrl-C does while the cache waits for calls of other tasks."""
+
+    class Stop(BaseException):
+        pass
+
+    async def interrupt(cache: TreeCache) -> None:
+        stops, end_calls = [Stop()], cache.end_calls
+
+        async def interrupted() -> None:
+            if stops:
+                raise stops.pop()
+            await end_calls()
+
+        monkeypatch.setattr(cache, "end_calls", interrupted)
+
+    with pytest.raises(Stop):
+        async with open_tree_cache(settings(), name="A", transport=MemoryNetwork()) as cache:
+            await interrupt(cache)
+
+
+async def test_the_function_of_a_call_that_has_ended_with_its_block_does_not_run(
+    autojump_clock: Any,
+) -> None:
+    """The node may come in the step in which the block is cancelled."""
+    errors: list[ReplicationError] = []
+    ran: list[Any] = []
+
+    async def update(cache: TreeCache) -> None:
+        try:
+            await cache.update("/x", "k", ran.append)
+        except ReplicationError as error:
+            errors.append(error)
+
+    async with trio.open_nursery() as nursery, group() as g:
+        a, b = await g.start("AB", settings())
+        await b.put("/x", "k", "first")
+        b.buddies._draining = True  # the claim waits in its queue
+        nursery.start_soon(update, a)
+        await trio.sleep(0.1)
+        assert isinstance(a._replication, BuddyReplication)
+        a._replication.give_up()
+        b.buddies._drain()
+        await trio.sleep(0.1)
+        (error,) = errors
+        assert error.definite and "nothing was changed" in str(error)
+        assert ran == [] and ("x",) in a.buddies.entries, "the node has come"
+        assert await b.get("/x", "k") == "first"
 
 
 async def test_a_protocol_that_raises_at_a_put_ends_the_member(autojump_clock: Any) -> None:

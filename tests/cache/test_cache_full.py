@@ -403,7 +403,7 @@ async def test_a_merging_part_without_its_own_view_takes_the_tree_of_its_first_m
 
 
 async def test_calls_of_tasks_outside_end_when_the_block_of_a_cache_is_cancelled(
-    autojump_clock: Any,
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: Any
 ) -> None:
     errors: list[Exception] = []
 
@@ -416,7 +416,8 @@ async def test_calls_of_tasks_outside_end_when_the_block_of_a_cache_is_cancelled
     async with trio.open_nursery() as nursery, group() as g:
         a, b = await g.start("AB", SYNC)
         await a.put("/x", "k", 0)
-        b._replication._receive = lambda *message: None  # it confirms nothing
+        # It confirms nothing.
+        monkeypatch.setattr(b._replication, "_receive", lambda *message: None)
         nursery.start_soon(put, a)
         await trio.sleep(0.1)
         nursery.start_soon(put, a)  # it waits for the lock of the first one
@@ -426,3 +427,26 @@ async def test_calls_of_tasks_outside_end_when_the_block_of_a_cache_is_cancelled
     first, second = errors
     assert isinstance(first, ReplicationError) and not first.definite
     assert isinstance(second, CacheClosed)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_a_call_that_is_done_when_its_block_is_cancelled_has_no_error(
+    sync: bool, monkeypatch: pytest.MonkeyPatch, autojump_clock: Any
+) -> None:
+    """Its task may only not have run yet."""
+    async with group() as g:
+        a, _ = await g.start("AB", SYNC)
+        full = a._replication
+        assert isinstance(full, FullReplication)
+        after = full._after
+
+        def then_give_up() -> None:
+            after()
+            if any(
+                (one.finished if sync else one.applied).is_set() for one in full._asked.values()
+            ):
+                full.give_up()
+
+        monkeypatch.setattr(full, "_after", then_give_up)
+        await a.put("/x", "k", 1, sync=sync)
+        assert full._has_given_up

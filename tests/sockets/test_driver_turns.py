@@ -215,3 +215,31 @@ async def test_a_timer_that_an_answer_starts_ends_in_time() -> None:
         with trio.fail_after(10):
             await ended.wait()
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("way", ["take", "take_answer", "at_once"])
+async def test_a_failure_that_is_noted_in_a_step_ends_the_driver(
+    way: str, autojump_clock: Any
+) -> None:
+    """The turn after the step runs nothing that looks for it."""
+    driver = Quiet(tick=60.0)
+    protocol = Handles()
+    Stack(driver.machine, [protocol], None)  # type: ignore[arg-type]
+    driver.machine._handles[0] = protocol
+
+    def fail() -> None:
+        driver.fail(ZeroDivisionError())
+
+    protocol.then = fail
+    ways: dict[str, Any] = {
+        "take": lambda: driver.take([Writable(0, 0)]),
+        "take_answer": lambda: driver.take_answer([Writable(0, 0)]),
+        "at_once": lambda: driver.at_once(fail),
+    }
+    with pytest.RaisesGroup(ZeroDivisionError):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(driver.run)
+            await trio.testing.wait_all_tasks_blocked()
+            ways[way]()
+            with trio.fail_after(10):
+                await trio.sleep_forever()

@@ -14,6 +14,7 @@ from jgroups_py.values.address import UUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.wire import packet_memory
 from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
@@ -39,6 +40,9 @@ UNICAST, CALLS = PROTOCOL_IDS["UNICAST3"], PROTOCOL_IDS["REQUEST_CORRELATOR"]
 NAKACK = PROTOCOL_IDS["NAKACK2"]
 
 EMPTY, BYTES = MessageType.EMPTY, MessageType.BYTES
+CLOSE = UnicastHeader3(UnicastType.CLOSE, conn_id=3)
+ACKED = UnicastHeader3(UnicastType.ACK, 700, 3, timestamp=70)
+CALLED = CorrelatorHeader(CorrelatorType.REQ, 9)
 numbers = st.one_of(
     st.integers(0, 600), st.sampled_from([255, 256, 65_535, 65_536, 2**56 - 1, 2**56, 2**62])
 )
@@ -230,6 +234,20 @@ def test_the_second_acknowledgement_of_a_member_is_read_by_comparing() -> None:
         other = replace(batch, headers={UNICAST: replace(ack, seqno=seqno, timestamp=timestamp)})
         with pytest.raises(AssertionError, match="general"):
             reader.decode(encode_packets([other], cluster)[0])
+
+
+@pytest.mark.parametrize("headers", [{UNICAST: CLOSE}, {UNICAST: ACKED, CALLS: CALLED}, {}])
+def test_an_empty_message_that_is_no_acknowledgement_is_read_once(
+    headers: dict[int, Header], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def again(data: bytes) -> list[int]:
+        raise AssertionError("it is read once more")
+
+    monkeypatch.setattr(packet_memory, "header_marks", again)
+    reader = PacketReader()
+    message = Batch(B, [None], headers, A, type=EMPTY)
+    assert reader.decode(encode_packets([message], "demo")[0]).batches == [message]
+    assert len(reader) == 0
 
 
 @pytest.mark.parametrize("payload", [b"x", None], ids=["data", "acknowledgement"])
