@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import http.client
+import io
 import json
 import re
 import signal
@@ -44,18 +45,21 @@ STICKY = re.compile(r"\bsession=[\w-]+\.([\w-]+)")
 SAFE = ("GET", "HEAD")
 CONNECTIONS_MAX = 200
 """The most connections of a port. A further one takes the place of the oldest whose request has not come yet. If all requests
-have come, it is closed itself."""
+have come, the further one is closed."""
 REQUEST_SECONDS = 10.0
 """The longest time for a request to arrive."""
 IDLE_SECONDS = 30.0
 """The longest wait for a client that takes nothing of its answer."""
+SERVER_SECONDS = 30.0
+"""The longest time for which the router waits for a server."""
 BODY_MAX = 1_000_000
-"""The most bytes of a body that the router forwards; beyond, the answer is 413. Headers have the limits of http.client: 64 KB a
-line, 100 lines."""
+"""The most bytes of a body; beyond, the answer is 413. Headers have the limits of http.client: 64 KB a line, 100 lines."""
 CART_THINGS, CART_LENGTH, NAME_MAX = 100, 16_000, 200
 """The most things in a cart, the most characters in all, and in the name of one; beyond, the answer is 409."""
 WATCHERS_MAX = 4
 """The most requests at once that wait for ``/protected``; beyond, the answer is 503."""
+PROTECTED_SECONDS = 25.0
+"""The longest wait of one of these. It is shorter than SERVER_SECONDS, so that the router does not regard the server as dead."""
 
 
 # --- a port
@@ -92,7 +96,7 @@ class Port(socketserver.ThreadingMixIn):
             self.shutdown_request(request)
 
     def service_actions(self) -> None:
-        """End late requests; ``serve_forever`` calls it twice a second."""
+        """End late requests; ``serve_forever`` calls it at least twice a second."""
         now = time.monotonic()
         with self._lock:
             for late in [one for one, until in self._coming.items() if until <= now]:
@@ -105,10 +109,11 @@ class Port(socketserver.ThreadingMixIn):
         with suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
 
-    def has_come(self, request: Any) -> None:
-        """The request is there as a whole: nothing takes its place any more."""
+    def has_come(self, request: Any) -> bool:
+        """Note that the request is there as a whole: nothing takes its place any more. Return False if its connection was ended
+        before."""
         with self._lock:
-            self._coming.pop(request, None)
+            return self._coming.pop(request, None) is not None
 
     def shutdown_request(self, request: Any) -> None:
         with self._lock:
@@ -117,10 +122,66 @@ class Port(socketserver.ThreadingMixIn):
         super().shutdown_request(request)  # type: ignore[misc]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if isinstance(sys.exception(), OSError):
-            self.counts["broken"] += 1
-        else:
+        if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)  # type: ignore[misc]
+            return
+        with self._lock:
+            if request in self._open:  # otherwise ``_end`` has counted it
+                self.counts["broken"] += 1
+
+
+class Lines(io.BufferedReader):
+    """The lines of a request. http.server takes a line that is cut off for a whole one, and the end of the connection for the end
+    of the headers: it would carry out half a request."""
+
+    _has_begun = False
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        most = -1 if size is None else size
+        line = super().readline(most)
+        is_cut_off = not line.endswith(b"\n") and len(line) != most
+        if is_cut_off and (line or self._has_begun):
+            raise ConnectionAbortedError("the request broke off")
+        self._has_begun = True
+        return line
+
+
+class Arriving(BaseHTTPRequestHandler):
+    """Takes a whole request, with its body, before anything is done for it."""
+
+    server: Any
+    """A Port."""
+    timeout = IDLE_SECONDS
+    body = b""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = Lines(self.rfile.detach())
+
+    def parse_request(self) -> bool:
+        if not (super().parse_request() and self.take_body()):
+            return False
+        has_come: bool = self.server.has_come(self.request)
+        return has_come
+
+    def take_body(self) -> bool:
+        """Read the body, also if nobody needs it: a connection that is closed with unread bytes is reset, and its answer may be
+        lost. Return False if it is refused."""
+        length, *others = self.headers.get_all("Content-Length", ["0"])
+        is_number = length.isascii() and length.isdigit() and not others
+        if "Transfer-Encoding" in self.headers or not is_number:
+            self.send_error(400, "a body needs one Content-Length")
+            return False
+        if len(length) > 9 or int(length) > BODY_MAX:
+            self.send_error(413)
+            return False
+        self.body = self.rfile.read(int(length))
+        if len(self.body) < int(length):
+            raise ConnectionAbortedError("the body broke off")
+        return True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
 
 
 # --- a server
@@ -159,7 +220,7 @@ class Shop:
         if not self._watchers.acquire(blocking=False):
             return "503 Service Unavailable", {"waiting": WATCHERS_MAX}
         try:
-            self.cache.wait_protected(int(members))
+            self.cache.wait_protected(int(members), timeout=PROTECTED_SECONDS)
             return "200 OK", {"members": self.cache.members}
         except WaitTimeout as error:
             return "503 Service Unavailable", {"missing": str(error)}
@@ -179,17 +240,8 @@ class Server(Port, WSGIServer):
     pass
 
 
-class Handler(WSGIRequestHandler):
-    server: Server
-    timeout = IDLE_SECONDS
-
-    def parse_request(self) -> bool:
-        is_whole = super().parse_request()  # the application reads no body
-        self.server.has_come(self.request)
-        return is_whole
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+class Handler(Arriving, WSGIRequestHandler):
+    pass
 
 
 def serve(name: str, port: int, file: str, cluster: str | None) -> None:
@@ -226,23 +278,28 @@ class Router(Port, HTTPServer):
         turned = up[self._turn % len(up) :] + up[: self._turn % len(up)]
         return sorted(turned, key=lambda name: name != wanted)
 
-    def forward(self, request: Forward, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+    def forward(self, request: Forward) -> tuple[int, list[tuple[str, str]], bytes]:
         sticky = STICKY.search(request.headers.get("Cookie", ""))
         for name in self.order(sticky[1] if sticky else ""):
-            connection = http.client.HTTPConnection(HOST, self._servers[name], timeout=30)
+            connection = http.client.HTTPConnection(
+                HOST, self._servers[name], timeout=SERVER_SECONDS
+            )
             try:
                 connection.connect()
             except OSError:
                 self._down[name] = time.monotonic() + DOWN_FOR
                 continue  # no request was sent
             try:
-                connection.request(request.command, request.path, body, dict(request.headers))
+                headers = dict(request.headers)
+                connection.request(request.command, request.path, request.body, headers)
                 answer = connection.getresponse()
                 if (
                     answer.length is None
                 ):  # cut off in its headers: our headers always have the length
                     raise http.client.IncompleteRead(b"")
                 return answer.status, answer.getheaders(), answer.read()
+            except (http.client.InvalidURL, ValueError):  # nothing was sent
+                return 400, [], b"the path or a header has characters that cannot be forwarded\n"
             except (OSError, http.client.HTTPException):
                 self._down[name] = time.monotonic() + DOWN_FOR
                 if request.command not in SAFE:  # the request may have been carried out
@@ -252,27 +309,15 @@ class Router(Port, HTTPServer):
         return 503, [], b"no server\n"
 
 
-class Forward(BaseHTTPRequestHandler):
+class Forward(Arriving):
     server: Router
-    timeout = IDLE_SECONDS
 
     def do_GET(self) -> None:
-        length = self.headers.get("Content-Length", "0")
-        if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdigit()):
-            self.send_error(400, "a body needs one Content-Length")
-            return
-        if len(length) > 9 or int(length) > BODY_MAX:
-            self.send_error(413)
-            return
-        body = self.rfile.read(int(length))
-        if len(body) < int(length):
-            return  # it broke off
-        self.server.has_come(self.request)
         headers: list[tuple[str, str]] = []
         if self.path == "/router":
             status, answer = 200, json.dumps(self.server.counts).encode()
         else:
-            status, headers, answer = self.server.forward(self, body)
+            status, headers, answer = self.server.forward(self)
         self.send_response_only(status)
         for name, value in headers:
             if name.lower() not in ("content-length", "connection"):
@@ -282,9 +327,6 @@ class Forward(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     do_POST = do_GET
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 # --- the whole demonstration

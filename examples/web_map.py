@@ -125,7 +125,8 @@ class Shop:
                 status, shown = 200, {"hits": await self._hit(page, changes)}
             elif place == "cart":
                 visitor = self._visitor(scope)
-                things = parse_qsl(scope["query_string"].decode()) if changes else []
+                asked = scope["query_string"].decode("utf-8", "replace")
+                things = parse_qsl(asked) if changes else []
                 status, shown = await self._cart(visitor, things)
                 headers.append((b"set-cookie", b"cart=%s; HttpOnly; Path=/" % visitor.encode()))
             elif place == "replication":

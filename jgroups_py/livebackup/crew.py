@@ -63,7 +63,7 @@ class Crew:
         self._context = copy_context()
         self._nursery: trio.Nursery | None = None
         self._is_ending = False
-        """From now on the nursery takes tasks only while it has some."""
+        """From now on the nursery takes a new task only while it has others."""
         self._scope = trio.CancelScope()
         self._gone = trio.Event()
 

@@ -32,6 +32,8 @@ class Following:
         self.live, self.term = live, term
         self.side: BackupSide | None = None
         """None while a snapshot is awaited."""
+        self._ending: BackupSide | None = None
+        """The former side while its operations end, because one differed."""
         self._home, self._arrival = home, arrival
         self._counts = home.counts
         self.marked: tuple[str, ...] = ()
@@ -64,7 +66,7 @@ class Following:
 
     async def snapshot(self, message: Part | Whole) -> None:
         """Take a part or the end of a snapshot."""
-        if self.side is not None:
+        if self.side is not None or self._ending is not None:
             return
         try:
             if isinstance(message, Part):
@@ -127,12 +129,13 @@ class Following:
         self._home.become("backup")
 
     def take(self, ops: list[Op]) -> None:
-        """Take operations of the live node, which came in one message."""
+        """Take operations of the live node, which came in one message. Those that come while operations end are dropped: the
+        snapshot that is asked for after that contains them."""
         self._together = len(ops) > 1
         for op in ops:
             if self.side is not None:
                 self.side.take(op)
-            elif not self._arrival.keep(op):
+            elif self._ending is None and not self._arrival.keep(op):
                 self._home.counts["tail_full"] += 1
                 self.ask()
 
@@ -195,15 +198,12 @@ class Following:
         """
         if self._ended or side is None or side is not self.side:
             return
-        self.side = None
+        self._ending, self.side = side, None
         self._home.become("joining")
-        asked = self._arrival.ask
         await side.cancel()
-        if self._ended or self.side is not None:
+        if self._ended:
             return
-        if self._arrival.ask != asked:  # for all objects meanwhile, so those here were dropped
-            self._tell(error, ())
-            return
+        self._ending = None
         if not isinstance(error, Diverged) or not error.objects:
             self._tell(error, ())
             self.ask()
@@ -228,6 +228,8 @@ class Following:
     async def end(self) -> Held:
         """End following and reverse all unconfirmed changes (P13)."""
         self._ended = True
+        if self._ending is not None:
+            await self._ending.cancel()  # its operations would change objects of the next term
         side, self.side = self.side, None
         held = Held()
         if side is not None:

@@ -171,6 +171,7 @@ class Leading:
             await self.side.quiet()
         complete = self.side.is_quiet
         self._scope.cancel()
+        self.side.leave_objects()
         self._home.counts["terms_ended"] += 1
         there = self._home.space.those_there(self.side.counters.vector())
         return Held(there, complete, True, self.side.last)

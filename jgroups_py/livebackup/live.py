@@ -200,6 +200,9 @@ class LiveSide:
                 del self._running[answer]
                 if self._waiting:
                     self.wake()
+            if self._objects.space is not self.space:  # the term is over
+                answer.give()
+                return
             raised = "" if outcome.error is None else outcome.raised
             forgotten = self._forgotten(answer) if changed.removals else ()
             op = self._op(work, has, record, raised, forgotten)
@@ -352,6 +355,12 @@ class LiveSide:
         self.ended = True
         self._free = 0
         self.wake()
+
+    def leave_objects(self) -> None:
+        """Give operations that still run other objects, because those of the node belong to another term now. A cancelled
+        operation goes on if it waits for a thread: then it may make changes without a checkpoint."""
+        self._objects.space = others = Space(self.space.catalogue)
+        self._objects.find = others.find
 
     # --- snapshots
 

@@ -290,7 +290,8 @@ class Space:
             outcome = await outcome_of(found.call, name, ())
             if outcome.error is not None or outcome.value:
                 return OperationOutcome(False, outcome.error)
-        await self.drop(found.key)
+        if self._objects.get(found.key) is found:  # ``unless`` may have waited until another term
+            await self.drop(found.key)
         return OperationOutcome(not is_new, None)
 
     async def _remove_undoable(

@@ -53,7 +53,8 @@ async def open_livebackup(
 
     Raises:
         TypeError: a class is no kind, or a function is no operation. Nothing was started.
-        ConfigError, JoinError: as ``open_channel``. Also: the stack sends datagrams and has no FRAG2.
+        ConfigError: as ``open_channel``, or the stack sends datagrams and has no FRAG2.
+        JoinError: as ``open_channel``.
     """
     catalogue = Catalogue.of(kinds, operations)
     timers = tuple(timers)

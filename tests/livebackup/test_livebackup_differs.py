@@ -456,10 +456,10 @@ async def test_a_backup_that_takes_objects_anew_does_not_become_live(autojump_cl
         assert group.live is second and found["Queue/a"]["messages"] == [1, 2]
 
 
-async def test_an_ask_for_all_objects_is_not_replaced_by_one_for_some(
+async def test_messages_that_come_while_operations_end_are_in_the_snapshot_after_that(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A backup that ends its operations after one differed may get more messages meanwhile than it keeps."""
+    """There may be more than a backup keeps. It drops no objects while operations may change them."""
     async with livebackup_group() as group, trio.open_nursery() as nursery:
         group.also(operations=(put_somewhere,))
         live, backup = await group.start("AB")
@@ -473,17 +473,54 @@ async def test_an_ask_for_all_objects_is_not_replaced_by_one_for_some(
             await usual()
 
         monkeypatch.setattr(side, "cancel", slow_cancel)
+        monkeypatch.setattr(backup._arrival, "_tail_max", 0)
         nursery.start_soon(live.run, put_somewhere)
         await trio.sleep(0.1)
-        nursery.start_soon(live.run, slow_put, "slow", 1, 1.5)  # the snapshot comes after it
+        nursery.start_soon(live.run, put, "other", 1)
         await trio.sleep(0.1)
-        with monkeypatch.context() as patched:
-            patched.setattr(backup._arrival, "_tail_max", 0)
-            nursery.start_soon(live.run, put, "other", 1)
-            await trio.sleep(0.1)
-        assert backup.statistics()["tail_full"] == 1 and backup.role == "joining"
+        assert backup.role == "joining" and backup.counts["snapshots_asked"] == 1
+        assert backup.space.find("Queue/old") is not None
         found = await group.equal()
-        assert found["Queue/old"]["messages"] == [1] and len(backup.put_aside) == 1
+        assert found["Queue/old"]["messages"] == [1] == found["Queue/other"]["messages"]
+        assert len(backup.put_aside) == 1 and backup.counts["snapshots_asked"] == 2
+
+
+class Disk(Stateful):
+    """The second call, that of the backup, takes long, and nothing ends it sooner: as a thread."""
+
+    seconds: ClassVar[Iterator[float]]
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    async def read(self) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(next(Disk.seconds))
+        await trio.lowlevel.checkpoint()
+        self.reads += 1
+
+
+async def read(work: Work) -> None:
+    await work.get(Disk, "d").read()
+
+
+async def test_the_next_term_begins_when_the_operations_of_the_one_before_have_ended(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that ends late would remove the object that it had created, and that came with a snapshot meanwhile."""
+    monkeypatch.setattr(Disk, "seconds", iter([0.1, 5.0]), raising=False)
+    async with livebackup_group() as group, trio.open_nursery() as nursery:
+        group.also(kinds=(Disk,), operations=(put_somewhere, read))
+        live, backup = await group.start("AB")
+        nursery.start_soon(live.run, read)
+        await trio.sleep(0.5)
+        nursery.start_soon(live.run, put_somewhere)
+        await trio.sleep(0.5)
+        assert backup.role == "joining" and live._leading is not None
+        live._leading.lead(anew=True)
+        await trio.sleep(6)
+        found = await group.equal()
+        assert found["Disk/d"]["reads"] == 1 and group.live is live
 
 
 async def test_a_node_remembers_the_newest_operations_that_were_put_aside(

@@ -13,8 +13,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-FIRST_PORTS: Final = range(11000, 12000, 20)
-"""The first port of each block. Tools take their ports above (``free_block``)."""
+BLOCK: Final = 20
+"""Ports of a block."""
+FIRST_PORTS: Final = [first for first in range(11000, 12000, BLOCK) if first // 100 % 2 == 0]
+"""The first port of each block. FD_SOCK2 listens 100 ports above the transport, so every second hundred has no blocks. Tools take
+their ports above (``free_block``)."""
 GUARD_HOST: Final = "127.0.0.2"
 _held: list[socket.socket] = []
 

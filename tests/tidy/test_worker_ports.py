@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from worker_ports import claim, ports
+import worker_ports
+from worker_ports import BLOCK, FIRST_PORTS, claim, ports
+
+from jgroups_py.protocols.failure.fd_sock2_config import FdSock2Config
 
 SHARED = Path(__file__).parent.parent / "shared"
 
 
 @pytest.mark.sockets
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no address for guards")
 def test_two_processes_have_different_ports() -> None:
     first, guard = claim()
     try:
@@ -27,3 +31,21 @@ def test_two_processes_have_different_ports() -> None:
         assert len({first, mine, int(other.stdout)}) == 3
     finally:
         guard.close()
+
+
+@pytest.mark.sockets
+def test_without_an_address_for_guards_the_block_is_that_of_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_ports, "GUARD_HOST", "203.0.113.1")
+    for number in (0, 3, len(FIRST_PORTS)):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", f"gw{number}")
+        first, guard = claim()
+        guard.close()
+        assert first == FIRST_PORTS[number % len(FIRST_PORTS)]
+
+
+def test_no_block_has_the_ports_of_fd_sock2_of_another_one() -> None:
+    blocks = {first + number for first in FIRST_PORTS for number in range(BLOCK)}
+    assert len(blocks) == BLOCK * len(FIRST_PORTS)
+    assert not blocks & {port + FdSock2Config.offset for port in blocks}

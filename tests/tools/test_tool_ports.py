@@ -22,13 +22,22 @@ from jgroups_py.tools.commands.mperf_ports import (
 
 ANOTHER = """
 from jgroups_py.tools.commands import mperf_ports
-mperf_ports.FIRST, mperf_ports.LAST = 11500, 11532
+mperf_ports.FIRST, mperf_ports.LAST = {first}, {last}
 print(mperf_ports.free_block(4))
 """
 
 
-def chosen_by_another_process() -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", ANOTHER]
+@pytest.fixture
+def first() -> int:
+    """The first of two slots that no other run of these tests has now."""
+    found = free_block(2 * SLOT)
+    mperf_ports._release(mperf_ports._held.pop())
+    return found
+
+
+def chosen_by_another_process(first: int) -> subprocess.CompletedProcess[str]:
+    text = ANOTHER.format(first=first, last=first + 2 * SLOT)
+    command = [sys.executable, "-c", text]
     return subprocess.run(command, capture_output=True, text=True, timeout=30)
 
 
@@ -42,30 +51,32 @@ def test_blocks_of_one_process_lie_apart() -> None:
 
 @pytest.mark.sockets
 def test_two_processes_do_not_choose_the_same_ports(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
     """This holds although no port of it is bound yet. Both slots of a block are held."""
     with monkeypatch.context() as small:
-        small.setattr(mperf_ports, "FIRST", 11500)
-        small.setattr(mperf_ports, "LAST", 11532)
-        assert free_block(SLOT + 1) == 11500
-    other = chosen_by_another_process()
+        small.setattr(mperf_ports, "FIRST", first)
+        small.setattr(mperf_ports, "LAST", first + 2 * SLOT)
+        assert free_block(SLOT + 1) == first
+    other = chosen_by_another_process(first)
     assert other.returncode == 1
-    assert "no 4 free consecutive ports within 11500..11532" in other.stderr
+    assert f"no 4 free consecutive ports within {first}..{first + 2 * SLOT}" in other.stderr
     for _ in range(HELD_MAX):
         free_block(1)
-    assert int(chosen_by_another_process().stdout) in (11500, 11500 + SLOT)
+    assert int(chosen_by_another_process(first).stdout) in (first, first + SLOT)
 
 
 @pytest.mark.sockets
-def test_a_port_that_somebody_has_is_in_no_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mperf_ports, "FIRST", 11600)
-    monkeypatch.setattr(mperf_ports, "LAST", 11600 + SLOT)
+def test_a_port_that_somebody_has_is_in_no_block(
+    monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    monkeypatch.setattr(mperf_ports, "FIRST", first)
+    monkeypatch.setattr(mperf_ports, "LAST", first + SLOT)
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 11603))
+        taken.bind(("127.0.0.1", first + 3))
         with pytest.raises(OSError, match="no 4 free consecutive ports"):
             free_block(4)
-        assert free_block(3) == 11600
+        assert free_block(3) == first
 
 
 @pytest.mark.sockets
