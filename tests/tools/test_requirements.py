@@ -56,6 +56,8 @@ def checkout(tmp_path: Path) -> Path:
     for folder in ("tests", "design"):
         (tmp_path / folder).mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
+    (tmp_path / "tests" / "shared").mkdir()
+    shutil.copy(ROOT / "tests" / "shared" / "worker_ports.py", tmp_path / "tests" / "shared")
     shutil.copy(ROOT / "design" / "requirements.md", tmp_path / "design")
     shutil.copy(ROOT / "tests" / "long_tests.txt", tmp_path / "tests")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = seed\n")
