@@ -19,7 +19,7 @@ from jgroups_py.cache import (
     TreeCache,
     open_tree_cache,
 )
-from jgroups_py.errors import CacheRefused
+from jgroups_py.errors import CacheError, CacheRefused
 
 QUICK_MERGES = str(Path(__file__).parent / "quick.xml")
 """The stack of tests in real time."""
@@ -132,6 +132,14 @@ async def group() -> AsyncIterator[Group]:
     async with trio.open_nursery() as nursery:
         yield Group(nursery)
         nursery.cancel_scope.cancel()
+
+
+async def put_noting(cache: TreeCache, errors: list[Exception]) -> None:
+    """Put a value, and note the error of the cache."""
+    try:
+        await cache.put("/x", "k", 1)
+    except CacheError as error:
+        errors.append(error)
 
 
 def counter(cache: TreeCache, name: str) -> int:

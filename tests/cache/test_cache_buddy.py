@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import trio
-from cache_group import Deaf, counter, group, owners_backed_up_by, settings, total
+from cache_group import Deaf, counter, group, owners_backed_up_by, put_noting, settings, total
 from counters import Counters
 from faulty_store import FaultyStore
 from split_network import SplitNetwork
@@ -32,7 +32,6 @@ from jgroups_py.channel.outbox import Outbox
 from jgroups_py.errors import (
     BatchConflict,
     CacheClosed,
-    CacheError,
     CacheRefused,
     Expelled,
     NotOwner,
@@ -531,20 +530,13 @@ async def test_calls_of_tasks_outside_end_when_the_block_of_a_cache_is_cancelled
     autojump_clock: Any,
 ) -> None:
     errors: list[Exception] = []
-
-    async def put(cache: TreeCache) -> None:
-        try:
-            await cache.put("/x", "k", 1)
-        except CacheError as error:
-            errors.append(error)
-
     async with trio.open_nursery() as nursery, group() as g:
         a, b = await g.start("AB", settings())
         await a.put("/x", "k", 0)
         b.buddies._incoming = Deaf()
-        nursery.start_soon(put, a)
+        nursery.start_soon(put_noting, a, errors)
         await trio.sleep(0.1)
-        nursery.start_soon(put, a)  # it waits for the lock of the first one
+        nursery.start_soon(put_noting, a, errors)  # it waits for the lock of the first one
         await trio.sleep(0.1)
         with trio.fail_after(1):
             await g.kill("A")

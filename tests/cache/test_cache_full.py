@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from cache_group import group
+from cache_group import group, put_noting
 
 from jgroups_py import UUID, Address, MemoryNetwork, MergeView, View, ViewId
 from jgroups_py.cache import (
@@ -31,7 +31,6 @@ from jgroups_py.cache.wire import body_bytes, said_bytes
 from jgroups_py.errors import (
     BatchConflict,
     CacheClosed,
-    CacheError,
     CacheRefused,
     ConfigError,
     ReplicationError,
@@ -406,21 +405,14 @@ async def test_calls_of_tasks_outside_end_when_the_block_of_a_cache_is_cancelled
     monkeypatch: pytest.MonkeyPatch, autojump_clock: Any
 ) -> None:
     errors: list[Exception] = []
-
-    async def put(cache: TreeCache) -> None:
-        try:
-            await cache.put("/x", "k", 1)
-        except CacheError as error:
-            errors.append(error)
-
     async with trio.open_nursery() as nursery, group() as g:
         a, b = await g.start("AB", SYNC)
         await a.put("/x", "k", 0)
         # It confirms nothing.
         monkeypatch.setattr(b._replication, "_receive", lambda *message: None)
-        nursery.start_soon(put, a)
+        nursery.start_soon(put_noting, a, errors)
         await trio.sleep(0.1)
-        nursery.start_soon(put, a)  # it waits for the lock of the first one
+        nursery.start_soon(put_noting, a, errors)  # it waits for the lock of the first one
         await trio.sleep(0.1)
         with trio.fail_after(1):
             await g.kill("A")
