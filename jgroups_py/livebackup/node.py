@@ -355,6 +355,9 @@ class LiveBackupNode:
         self._standings[sender] = said
         if self._leading is not None:
             self._leading.lead(sender)
+        following = self._following
+        if following is not None and sender == following.live and said.term >= self.term:
+            await self._stand()  # it is not live any more, and its Gone has not come
         if self._view is None or said.view != self._view.id or self._election is None:
             return
         if self._leading is not None or self._following is not None:

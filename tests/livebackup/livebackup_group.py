@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -277,10 +277,14 @@ def slow(node: Any, seconds: float) -> None:
 
 @asynccontextmanager
 async def livebackup_group(
-    *, timers: tuple[Every, ...] = (), **settings: Any
+    *,
+    timers: tuple[Every, ...] = (),
+    attributes: Mapping[str, str] | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Group]:
     async with trio.open_nursery() as nursery:
-        yield Group(nursery, LiveBackupSettings(**settings), timers=timers)
+        options: Any = {"timers": timers, "attributes": attributes}
+        yield Group(nursery, LiveBackupSettings(**settings), **options)
         nursery.cancel_scope.cancel()
 
 

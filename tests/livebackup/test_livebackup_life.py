@@ -359,7 +359,7 @@ async def test_the_backup_that_confirmed_all_answered_operations_goes_on(
 
 
 async def test_a_node_keeps_its_state_when_too_few_for_a_live_node_go_on_without_it(
-    autojump_clock: Any,
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = trio.Event()
 
@@ -374,6 +374,14 @@ async def test_a_node_keeps_its_state_when_too_few_for_a_live_node_go_on_without
         group.also(operations=[wait])
         live, other = await group.start("AB")
         await live.run(put, "q", "answered")
+        term, usual = live.term, live._say
+        said: list[Any] = []
+
+        def say(message: Any, *arguments: Any, **options: Any) -> bool:
+            said.append(message)
+            return usual(message, *arguments, **options)
+
+        monkeypatch.setattr(live, "_say", say)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(call, live)
             await trio.sleep(1)
@@ -391,8 +399,32 @@ async def test_a_node_keeps_its_state_when_too_few_for_a_live_node_go_on_without
                     await trio.sleep(0.1)
             gate.set()
         found = await group.equal()
+        assert Gone(term) in said
         assert found["Queue/q"]["messages"] == ["answered"]
         assert not any(node.statistics().get("state_lost") for node in group.nodes.values())
+
+
+async def test_backups_whose_live_node_ended_its_term_unheard_elect_another_one(
+    autojump_clock: Any,
+) -> None:
+    """The live node says Gone while the network is cut, and need not repeat it: nobody else is in its view. The others
+    regard it as a member until the merge."""
+    gossip = {"pbcast.STABLE.desired_avg_gossip": "2s"}
+    async with livebackup_group(quorum=2, attributes=gossip) as group:
+        live, *others = await group.start("ABC")
+        await live.run(put, "q", "before")
+        early = Standing(0, live.term - 1, True, False)
+        await others[0]._on_message(live.channel.address, early)
+        assert others[0].role == "backup", "the live node said that before its term"
+        live.on_view = lambda view: group.cut(live.channel.name)
+        group.network.deaf = {id(live.channel.driver)}
+        await role_of(live, "fenced")
+        await trio.sleep(10)
+        assert [node.live for node in others] == [live.channel.address] * 2
+        group.cut()
+        group.network.deaf.clear()
+        live.on_view = None
+        assert (await group.equal())["Queue/q"]["messages"] == ["before"]
 
 
 async def test_callers_of_a_node_that_ends_do_not_wait_for_ever(autojump_clock: Any) -> None:
