@@ -63,14 +63,16 @@ async def carry_out(
     *,
     pause: float = 0.0,
 ) -> None:
-    """Give orders, one after the other. ``told``: called after each. ``pause``: seconds between two of them.
+    """Give orders, one after the other. ``told``: called after each. ``pause``: seconds between two of them. An order whose copy is
+    there already is not given: the plan was made of older rows, or another administrator was first.
 
     Raises BucketError: an order was refused, or its outcome is unknown. Earlier orders stay done."""
     for number, order in enumerate(orders):
         if number and pause:
             await trio.sleep(pause)
         try:
-            await _give(node, order)
+            if not order.stands_in(node.state.rows.get(order.bucket)):
+                await _give(node, order)
         except BucketError as error:
             raise type(error)(f"{order}: {error}") from None
         told(order)

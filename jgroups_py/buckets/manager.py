@@ -120,8 +120,7 @@ class BucketManager:
             case Cancel():
                 self._on_cancel(frm, message)
             case Parcel():
-                if taken := self.incoming.parcel(frm, message, message.bucket in self.copies):
-                    self.port.post(frm, taken)
+                self._on_parcel(frm, message)
             case Taken():
                 copy = self.copies.get(message.bucket)
                 self._after_move(copy, self.moves.taken(copy, frm, message))
@@ -361,6 +360,16 @@ class BucketManager:
         self._on_row(move.row)
         copy = self.copies.get(move.row.bucket)
         self._after_move(copy, self.moves.begin(copy, asker, move, self._moving()))
+
+    def _on_parcel(self, source: Cep, parcel: Parcel) -> None:
+        copy = self.copies.get(parcel.bucket)
+        if copy is not None and copy.row.epoch < parcel.epoch:
+            # A master moves copies only to managers that its row does not name. So this copy is over, and the index's row
+            # is still on its way.
+            self._on_row(BucketRow(parcel.bucket, parcel.epoch, source))
+        taken = self.incoming.parcel(source, parcel, parcel.bucket in self.copies)
+        if taken is not None:
+            self.port.post(source, taken)
 
     def _on_told(self, told: Told) -> None:
         asked = self.moves.asked(told)

@@ -36,6 +36,10 @@ class BucketOrder:
     to: Cep
     frm: Cep | None = None
 
+    def stands_in(self, row: BucketRow | None) -> bool:
+        """Return whether the copy is there already."""
+        return row is not None and self.to == (row.master if self.kind == "master" else row.slave)
+
     def __str__(self) -> str:
         if self.kind == "recreate":
             return f"bucket {self.bucket}: recreate the slave at {self.to}"

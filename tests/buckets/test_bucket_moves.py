@@ -50,6 +50,29 @@ def test_a_move_is_decided_after_slave_and_destination_have_every_change(late: s
     assert moving.answers[0][1][0][1] == b"0"
 
 
+@pytest.mark.seed("A48", "A51")
+def test_a_master_moves_to_the_manager_whose_slave_has_just_left() -> None:
+    """The index's message that the slave has left takes 200 ms to its manager. The parcels of the master come earlier."""
+    moving = Moving("slave")
+    world = moving.world
+    for index in ("x", "y", "z"):
+        world.slow[f"{index}.1", "slave.1"] = 0.2
+    moving.change()
+    assert world.run(2.0, lambda: bool(moving.moves))
+    assert 0 in world.machines["slave.1"].managers["m/slave"].copies, "it knows nothing of the move"
+    router = world.machines["z.1"].routers["r/z"]
+    ends = Cep("source.1", "m/source"), Cep("slave.1", "m/slave")
+    assert world.run(1.0, lambda: router.index.state.rows[0] == moving.moves[0])
+    router.migrate_master_bucket(*ends, moving.moves.append, bucket=0)
+    world.flush("z.1")
+    moving.change()
+    assert world.run(2.0, lambda: len(moving.moves) == 2 and len(moving.answers) == 2)
+    there = Cep("there.1", "m/there")
+    assert (moving.moves[1].master, moving.moves[1].slave) == (ends[1], there)
+    world.run(0.5)
+    moving.judge()
+
+
 @pytest.mark.seed("A62")
 @pytest.mark.parametrize("ends", ["decided", "cancelled"])
 def test_a_manager_locks_a_bucket_fills_it_elsewhere_and_deletes_it_or_unlocks_it(

@@ -303,6 +303,24 @@ async def test_a_loss_is_shown_and_an_order_that_fails_is_named(autojump_clock: 
                 await carry_out(administrator, [gone], lambda order: None)
 
 
+async def test_an_order_that_was_carried_out_already_is_no_error(autojump_clock: Any) -> None:
+    async with running() as group:
+        group.kill("n3")
+        async with group.administrator() as first, group.administrator() as second:
+            for administrator in (first, second):
+                await administrator.wait_until(lambda state: len(state.managers) == 4)
+            orders = recreation(group.deployment, second.state)
+            assert len(orders) >= 3
+            done: list[BucketOrder] = []
+            await carry_out(first, orders, done.append)
+            await second.wait_until(
+                lambda state: all(row.slave is not None for row in state.rows.values())
+            )
+            before = second.state
+            await carry_out(second, orders, done.append)
+            assert done == orders * 2 and second.state.rows == before.rows
+
+
 async def test_an_instance_that_is_not_there_is_reported(autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
         group = Nodes(nursery, deployed())

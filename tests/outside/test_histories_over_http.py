@@ -78,9 +78,10 @@ class Store:
         process.stdout.close()
 
     def order(self, order: str) -> None:
-        subprocess.run(
-            self._command(order, str(self.file)), check=True, stdout=self._log, stderr=self._log
+        ended = subprocess.run(
+            self._command(order, str(self.file)), capture_output=True, text=True, check=False
         )
+        assert ended.returncode == 0, f"{order}: {ended.stdout}{ended.stderr}"
 
     def end(self) -> None:
         for name in list(self.running):
