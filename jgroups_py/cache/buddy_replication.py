@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
 import trio
@@ -53,8 +53,6 @@ from jgroups_py.errors import (
 from jgroups_py.values.address import Address
 
 Mode = Literal["take", "create"]
-_STEPS_MAX: Final = 4
-"""Other tasks run after this many calls that were acknowledged in the step that made them: they may want to call, too."""
 Having = tuple[Address, tuple[Address, ...]]
 """The owner of a node, and the members that keep its backups."""
 
@@ -273,11 +271,12 @@ class BuddyReplication(MemberReplication):
 
     async def _look_for_end(self, ticket: _Ticket) -> None:
         """Look for the acknowledgements in this step, so that no task has to be woken by them (answer_watch.py). Other tasks run
-        after every ``_STEPS_MAX`` calls that ended so."""
-        if not self.manager.channel.driver.watch(ticket.is_completed):
+        after every ``DriverLimits.watched_max`` calls that ended so: they may want to call, too."""
+        driver = self.manager.channel.driver
+        if not driver.watch(ticket.is_completed):
             return
         self._in_one_step += 1
-        if self._in_one_step < _STEPS_MAX:
+        if self._in_one_step < driver.limits.watched_max:
             return
         ticket.due = trio.current_time() + self._timeout
         self._waiting[ticket] = None  # calls that begin meanwhile are bundled

@@ -57,6 +57,8 @@ class DriverLimits:
     watch: float = 0.0003
     """The longest time in which a caller looks for its answer in its own step (answer_watch.py), and a called member for the next
     request (request_watch.py), while other tasks wait. 0: never."""
+    watched_max: int = 16
+    """The most answers, or requests, that a task takes so one after the other before other tasks run."""
     tick: float = 0.25
     """The most seconds between two looks of the driver at its own lateness."""
     timer_slack: float = 0.001

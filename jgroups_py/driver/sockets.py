@@ -50,8 +50,6 @@ from jgroups_py.stack.ports import (
 
 log = logging.getLogger("jgroups_py.driver")
 
-SERVED_MAX = 4
-"""Other tasks run after this many requests that were served in one step."""
 OTHERS_MAX = 1
 """The looking goes on after this many inputs in a row without a request, and ends with one more. An acknowledgement may come
 between two."""
@@ -177,7 +175,7 @@ class SocketDriver(Driver):
             others = 0 if self.answered else others + 1
             count = self.answered or count
             served += 1
-            if served % SERVED_MAX == 0:
+            if served % self.limits.watched_max == 0:
                 await trio.lowlevel.checkpoint()
 
     # --- doing

@@ -54,8 +54,6 @@ from jgroups_py.values.view import View
 from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType, MultiDestinationHeader
 
 _BYTES = int(MessageType.BYTES)
-_STEPS_MAX = 4
-"""Other tasks run after this many calls that were answered in the step that sent them: they may want to call, too."""
 _REPLY_KINDS = {CorrelatorType.RSP: OutcomeKind.VALUE, CorrelatorType.EXC_RSP: OutcomeKind.ERROR}
 
 
@@ -125,6 +123,7 @@ class Rpc:
         self._held_back = 0  # tasks that wait for pending_max
         self._in_one_step = 0
         """Calls that were answered in the step that sent them, since other tasks could run."""
+        self._steps_max = channel.driver.limits.watched_max
         self._error: Exception | None = None
 
     # --- reading properties
@@ -170,7 +169,7 @@ class Rpc:
             if pending is None:
                 pending = await self._begin(dest, method, args, flags)
             self._counters.calls += 1
-            if self._waiting or not pending.outcomes or self._in_one_step >= _STEPS_MAX:
+            if self._waiting or not pending.outcomes or self._in_one_step >= self._steps_max:
                 outcome = await self._outcome(pending)
             else:
                 outcome = self._correlator.next_outcome(pending)
@@ -503,7 +502,7 @@ class Rpc:
         task = None
         self._waiting += 1
         try:
-            if self._in_one_step >= _STEPS_MAX and pending.outcomes:
+            if self._in_one_step >= self._steps_max and pending.outcomes:
                 self._in_one_step = 0
                 await trio.lowlevel.checkpoint()
             while not pending.outcomes:

@@ -101,10 +101,10 @@ async def test_puts_of_one_caller_wake_no_task(
             for number in range(80):
                 await a.put("/n", "k", number)
         assert driver_of(a)._watch.ended >= 78
-        assert sum(steps.of.values()) <= 60, "a step for each fourth put, and timers"
+        assert sum(steps.of.values()) <= 60, "a step for each ``watched_max`` puts, and timers"
 
 
-async def test_other_tasks_run_after_every_fourth_put(
+async def test_other_tasks_run_between_puts(
     file: str, the_other_runs: Callable[[TreeCache], None]
 ) -> None:
     rounds = 0
@@ -119,10 +119,10 @@ async def test_other_tasks_run_after_every_fourth_put(
         the_other_runs(b)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(runs_too)
-            for number in range(83):
+            for number in range(163):
                 await a.put("/n", "k", number)
             nursery.cancel_scope.cancel()
-        assert rounds >= 18 and driver_of(a)._watch.ended >= 78
+        assert 7 <= rounds <= 20 and driver_of(a)._watch.ended >= 150
 
 
 async def test_several_callers_are_bundled_and_none_looks(
@@ -163,7 +163,7 @@ async def test_puts_that_wait_for_nobody_do_not_look(
 async def test_a_put_that_is_cancelled_while_others_run(
     file: str, the_other_runs: Callable[[TreeCache], None]
 ) -> None:
-    """The pause after each fourth put is a checkpoint. The change stays, and later puts work."""
+    """The pause after some puts is a checkpoint. The change stays, and later puts work."""
     scope, made = trio.CancelScope(), 0
 
     async def cancel() -> None:
@@ -173,12 +173,12 @@ async def test_a_put_that_is_cancelled_while_others_run(
         await a.put("/n", "k", 0)
         the_other_runs(b)
         with scope:
-            for number in range(1, 20):
+            for number in range(1, 60):
                 if number == 2:
                     nursery.start_soon(cancel)
                 await a.put("/n", "k", number)
                 made = number
-        assert scope.cancelled_caught and made < 9
+        assert scope.cancelled_caught and made < 33
         assert await a.get("/n", "k") in (made, made + 1)
         looks = driver_of(a)._watch.ended
         for number in range(100, 120):

@@ -12,7 +12,7 @@ import trio
 
 from jgroups_py.driver import DriverLimits, SocketDriver, request_watch
 from jgroups_py.driver.request_watch import CYCLE_MAX, FEW, RequestWatch
-from jgroups_py.driver.sockets import OTHERS_MAX, SERVED_MAX
+from jgroups_py.driver.sockets import OTHERS_MAX
 from jgroups_py.driver.streams import TcpConnection
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import Bind, Datagram, In, Received, Writable
@@ -153,10 +153,10 @@ async def steps_of(
 async def test_requests_are_served_in_one_step_and_others_run_between(
     opened: Callable[[SocketDriver], socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = 2 + 3 * SERVED_MAX
+    count = 2 + 3 * DriverLimits().watched_max
     steps, counters = await steps_of(opened, count, 2, monkeypatch)
     assert counters["requests_watched"] >= count - 2, "all but the first ones"
-    assert 3 <= steps <= 8, "a checkpoint after every fourth"
+    assert 3 <= steps <= 8, "a checkpoint after every ``watched_max``"
     assert counters["requests_watched_in_vain"] == 0
 
 
@@ -179,7 +179,7 @@ async def test_an_input_between_two_requests_does_not_end_the_looking(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An acknowledgement may come between them. When more come, they are no answers to requests."""
-    count = 2 + 3 * SERVED_MAX
+    count = 2 + 3 * DriverLimits().watched_max
     _, counters = await steps_of(opened, count, 2, monkeypatch, others)
     watched = counters["requests_watched"]
     assert watched >= 2 * count - 6 if goes_on else watched <= 2 * count + 2
