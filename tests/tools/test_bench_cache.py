@@ -15,7 +15,7 @@ from jgroups_py.tools.bench import cache_peers
 
 @pytest.mark.sockets
 def test_puts_and_gets_of_three_processes_are_measured() -> None:
-    command = [sys.executable, "-m", "jgroups_py.tools.bench.cache", "--no-peers", "--json"]
+    command = [sys.executable, "-m", "jgroups_py.tools.bench.cache", "--no-peers", "--json", "--bare"]
     command += ["--runs", "1", "--seconds", "0.2", "--sizes", "100", "--callers", "1,4"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -29,6 +29,7 @@ def test_puts_and_gets_of_three_processes_are_measured() -> None:
     ]
     assert all(f["per_s"] > 10 and f["p50_us"] <= f["p99_us"] for f in figures)
     assert figures[2]["per_s"] > figures[0]["per_s"]  # a get asks no other member
+    assert 1 < result["bare"]["p50_us"] <= result["bare"]["p99_us"]
 
 
 def figure(rate: int) -> dict[str, Any]:
@@ -41,8 +42,13 @@ def test_the_median_of_runs_and_the_ratio_to_each_peer_are_shown() -> None:
     assert ours[0]["per_s"] == 200 and ours[0]["rates"] == [100, 400, 200]
     peer = bench_cache.median_of([[figure(400)]])
     shown = bench_cache.text(
-        {"figures": {"jgroups_py": ours, "redis": peer}, "left_out": {"pysyncobj": "not there"}}
+        {
+            "figures": {"jgroups_py": ours, "redis": peer},
+            "bare": {"p50_us": 5000.0, "p99_us": 9000.0},
+            "left_out": {"pysyncobj": "not there"},
+        }
     )
+    assert "as long as the first put: p50 5000 us, p99 9000 us" in shown
     assert " 0.50" in shown and "pysyncobj left out: not there" in shown
 
 

@@ -2,7 +2,8 @@
 
 Three members on this machine, a synchronous copy at one buddy; Redis with one replica; PySyncObj with
 three members (cache_perf.py, cache_peers.py). All are measured in turn in each run; figures are the medians of the
-runs. A peer that is not installed is named and left out.
+runs. A peer that is not installed is named and left out. With --bare each run has two bare processes, too, that compute and poll
+as long as a put of one caller takes (cache_bare.py): their p99 is what such a put can have on this machine.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import trio
 
-from jgroups_py.tools.bench import cache_peers, cache_perf
+from jgroups_py.tools.bench import cache_bare, cache_peers, cache_perf
 from jgroups_py.tools.bench.cache_perf import CachePerfPlan
 from jgroups_py.tools.bench.ended import end_with
 
@@ -62,6 +63,10 @@ def text(result: dict[str, Any]) -> str:
                 f" {other['per_s']:14,} {other['p50_us']:8.0f} {other['p99_us']:8.0f} {ratio:6.2f}"
             )
         rows.append(row)
+    if (bare := result.get("bare")) is not None:
+        rows.append(
+            f"two bare processes that take as long as the first put: p50 {bare['p50_us']:.0f} us, p99 {bare['p99_us']:.0f} us"
+        )
     rows += [f"{peer} left out: {why}" for peer, why in result["left_out"].items()]
     return "\n".join(rows)
 
@@ -92,6 +97,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--stack", default="tcp.xml")
     parser.add_argument("--no-peers", action="store_true", help="ours only")
+    parser.add_argument("--bare", action="store_true", help="two bare processes, too")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.seconds <= 0 or arguments.runs < 1:
@@ -102,10 +108,13 @@ def main() -> int:
     runs: dict[str, list[list[dict[str, Any]]]] = {
         name: [] for name in (OURS, *(peer for peer in peers if peer not in left_out))
     }
+    bare: list[dict[str, Any]] = []
     for number in range(arguments.runs):
         for name, found in runs.items():
             print(f"run {number + 1}: {name}", file=sys.stderr, flush=True)
             found.append(trio.run(cache_perf.measured, plan) if name == OURS else _peer(name, plan))
+            if arguments.bare and name == OURS:
+                bare.append(cache_bare.measured(found[-1][0]["p50_us"], plan.seconds))
     result = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "stack": arguments.stack,
@@ -114,6 +123,10 @@ def main() -> int:
         "figures": {name: median_of(found) for name, found in runs.items()},
         "left_out": left_out,
     }
+    if bare:
+        result["bare"] = {
+            key: statistics.median(one[key] for one in bare) for key in ("p50_us", "p99_us")
+        }
     print(json.dumps(result) if arguments.json else text(result))
     return 0
 
