@@ -28,6 +28,9 @@ def hints(groups: Sequence[Endpoint], proc: Path = Path("/proc/net")) -> list[st
     listening = _listening(_read(proc / "udp"))
     others = [place for place in listening if place not in groups]
     if others:
+        # Those that differ in one part only are the likely mistakes.
+        own = {part for place in groups for part in place}
+        others.sort(key=lambda place: own.isdisjoint(place))
         places = ", ".join(f"{host}:{port}" for host, port in others[:PLACES_MAX])
         found.append(f"a process on this machine listens to {places}: is the group there?")
     for place in groups:

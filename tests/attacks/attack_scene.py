@@ -34,7 +34,7 @@ BOTTOM = {
 }
 STACK = """<config>
   {bottom}
-  <MERGE3/><FD_SOCK2/><FD_ALL3/><VERIFY_SUSPECT2/>
+  <MERGE3/><FD_SOCK2 offset="4"/><FD_ALL3/><VERIFY_SUSPECT2/>
   {door}
   <pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/>{below_gms}<pbcast.GMS/>
   <UFC/><MFC/><FRAG2/><pbcast.STATE_TRANSFER/>
@@ -200,7 +200,7 @@ FORGED_TEXT = b"forged"
 async def open_scene(folder: Path, transport: str, door: Door) -> AsyncIterator[Scene]:
     """Open a group of two, and a stranger."""
     file = folder / f"{transport}-{door.name}.xml"
-    bottom = BOTTOM[transport].format(port=free_block(5), lowest=door.lowest)
+    bottom = BOTTOM[transport].format(port=free_block(12), lowest=door.lowest)
     file.write_text(STACK.format(bottom=bottom, door=door.line, below_gms=door.below_gms))
     files = door.files(folder)
     first = {"GMS.join_timeout": "100ms", "GMS.max_join_attempts": "1"}

@@ -362,11 +362,16 @@ def test_an_error_of_a_with_block_comes_out(open_sim: Open) -> None:
 def test_an_interrupt_cancels_the_call_and_nothing_else(open_sim: Open) -> None:
     with open_sim() as channel:
         channel.receive(timeout=5)
-        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
+
+        def press_ctrl_c() -> None:
+            until(lambda: channel._value._stream.is_waited_for)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        presser = threading.Thread(target=press_ctrl_c)
+        presser.start()
         with pytest.raises(KeyboardInterrupt):
             channel.receive(timeout=10)
-        timer.join()
+        presser.join()
         channel.send(b"x")
         assert next_message(channel).payload == b"x"
 

@@ -21,7 +21,7 @@ def loops() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
 
 
-def until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
+def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come true"
@@ -29,6 +29,6 @@ def until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
 
 
 def next_message(channel: blocking.Channel | blocking.Rpc) -> Message:
-    while not isinstance(item := channel.receive(timeout=5), Message):
+    while not isinstance(item := channel.receive(timeout=30), Message):
         pass
     return item

@@ -32,7 +32,8 @@ from jgroups_py.buckets.deployment import Deployment, load_deployment
 from jgroups_py.buckets.errors import BucketError
 from jgroups_py.buckets.orders import recreation
 from jgroups_py.buckets.port import index_copies
-from jgroups_py.tools.commands.mperf_ports import free_block
+from jgroups_py.config.settings import load_stack
+from jgroups_py.tools.commands.mperf_ports import free_block, private_attributes
 
 OLD, NEW = 73, 81
 BUCKETS: Final = 12
@@ -73,21 +74,18 @@ class Processes:
     """Node processes by name."""
 
     def __init__(self, folder: Path, log: Path) -> None:
-        first = free_block(len(NODES) + 4)
+        self.attributes = private_attributes(load_stack("tcp.xml"), len(NODES) + 3)
         self._log = log.open("ab")
         self._where = [
-            *("--set", f"TCP.bind_port={first}", "--set", f"TCP.port_range={len(NODES) + 3}"),
-            *("--set", f"TCPPING.initial_hosts=127.0.0.1[{first}]"),
-            *("--set", f"TCPPING.port_range={len(NODES) + 3}"),
+            word for name, value in self.attributes.items() for word in ("--set", f"{name}={value}")
         ]
-        self.attributes = dict(text.split("=", 1) for text in self._where[1::2])
         doors = free_block(len(DOORS))
         self.doors = {name: doors + number for number, name in enumerate(DOORS)}
         self.versions = dict.fromkeys(NODES, OLD)
         self.file = folder / "kills.yaml"
         lines = [f"  {name}: {{components: {parts}}}" for name, parts in NODES.items()]
         self.file.write_text(
-            f"name: kills-{first}\nbuckets: {BUCKETS}\nstack: tcp.xml\napplication: items_of_kills:PLUGIN\nnodes:\n"
+            f"name: kills-{doors}\nbuckets: {BUCKETS}\nstack: tcp.xml\napplication: items_of_kills:PLUGIN\nnodes:\n"
             + "\n".join(lines)
         )
         (folder / "items_of_kills.py").write_text(APPLICATION)
@@ -276,6 +274,7 @@ class Run:
             free = [m.cep for m in self.node.managers if m.cep not in (row.master, row.slave)]
             assert row.slave is not None
             if not free:
+                await trio.sleep(0.02)
                 continue
             self.moving.set()
             self.moving = trio.Event()

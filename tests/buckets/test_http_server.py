@@ -14,7 +14,7 @@ from http.client import HTTPConnection
 from typing import NoReturn
 
 import pytest
-from served import served
+from served import Serve, served
 
 from jgroups_py.buckets.door import DoorLimits
 from jgroups_py.buckets.http import HttpLimits, HttpServer
@@ -26,12 +26,19 @@ Place = tuple[str, int]
 
 
 @contextmanager
-def door(limits: DoorLimits | None = None, store: MemoryStore | None = None) -> Iterator[Place]:
-    kept = store or MemoryStore()
-    draw = random.Random(7)
-    with served(
-        lambda: HttpServer(kept, limits=limits, http_limits=SMALL, draw=draw).serve
-    ) as place:
+def door(
+    limits: DoorLimits | None = None,
+    store: MemoryStore | None = None,
+    servers: list[HttpServer] | None = None,
+) -> Iterator[Place]:
+    """Yield the place of a server, which is added to ``servers``."""
+    kept, made = store or MemoryStore(), servers if servers is not None else []
+
+    def make() -> Serve:
+        made.append(HttpServer(kept, limits=limits, http_limits=SMALL, draw=random.Random(7)))
+        return made[0].serve
+
+    with served(make) as place:
         yield place
 
 
@@ -203,11 +210,13 @@ def test_random_bytes_of_many_clients_fail_nothing() -> None:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    with door(DoorLimits(request_timeout=0.1)) as place:
+    servers: list[HttpServer] = []
+    with door(DoorLimits(request_timeout=0.1), servers=servers) as place:
         with socket.create_connection(place, timeout=10) as sock:
             sock.sendall(b"PUT /entries/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
             assert sock.recv(100) == b""
-        assert counters(place)["slow_request"] == 1
+        # A request for them might itself be too slow on a busy machine.
+        assert servers[0].statistics()["slow_request"] == 1
 
 
 def test_a_client_that_asks_whether_to_go_on_is_told_so() -> None:

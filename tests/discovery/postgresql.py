@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from jgroups_py.tools.commands.mperf_ports import free_block
 
 USER, PASSWORD, DATABASE = "tester", "s3cret-of-the-tests", "postgres"
 START_SECONDS = 60.0
@@ -96,9 +97,7 @@ def postgresql() -> Iterator[Server]:
 
 @contextmanager
 def _running(postgres: str, data: Path, who: dict[str, Any]) -> Iterator[Server]:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
+    port = free_block(1)
     settings = [
         f"port={port}",
         "listen_addresses=127.0.0.1",

@@ -27,6 +27,7 @@ from jgroups_py.tools.commands.mperf_ports import free_block
 pytestmark = pytest.mark.sockets
 
 QUICK = {
+    "FD_SOCK2.offset": "10",  # within the block of ports of a member
     "MERGE3.min_interval": "200ms",
     "MERGE3.max_interval": "500ms",
     "GMS.join_timeout": "500ms",

@@ -210,8 +210,7 @@ async def test_a_subtree_and_no_markers() -> None:
 
 
 async def test_snapshots_have_limits_and_end() -> None:
-    limits = {"snapshots_max": 2, "snapshot_ttl": 0.2}
-    async with exported(**limits) as (cache, port), client_of(port) as client:
+    async with exported(snapshots_max=2) as (cache, port), client_of(port) as client:
         await cache.put("/a", "k", 1)
         one = await in_thread(client.open_snapshot, "cache")
         await in_thread(client.open_snapshot, "cache")
@@ -220,9 +219,11 @@ async def test_snapshots_have_limits_and_end() -> None:
         await in_thread(client.close_snapshot, one.id)
         with pytest.raises(UnknownSnapshot):
             await in_thread(state_of, client, one.id)
-        await trio.sleep(0.3)
+    limits = {"snapshots_max": 1, "snapshot_ttl": 0.2}
+    async with exported(**limits) as (_, port), client_of(port) as client:
         for _ in range(2):
             await in_thread(client.open_snapshot, "cache")
+            await trio.sleep(0.3)
 
 
 async def test_changes_in_steps_and_a_trimmed_log() -> None:

@@ -182,6 +182,11 @@ class Caller(threading.Thread):
         self._note(Use("cas", key, None, value), said, said.status == 204)
         return said
 
+    def _holds(self, key: str, said: Said, until: float) -> None:
+        """Note the certain part of a holding. If the answer comes late, others may have the lock already."""
+        if said.came < until:
+            self.held.append((key, said.came, until))
+
     def _lock(self, key: str) -> None:
         value = self._new()
         said = self._add(key, value)
@@ -189,7 +194,7 @@ class Caller(threading.Thread):
             self._break(key)
             return
         time.sleep(self._chance.random() * HOLD)
-        self.held.append((key, said.came, time.monotonic()))
+        self._holds(key, said, min(time.monotonic(), said.sent + BROKEN_AFTER))
         while not self._remove(key, value, said.etag).known and not self._ending.is_set():
             pass
 
@@ -214,8 +219,8 @@ class Caller(threading.Thread):
         self.last = said.came
         if self._chance.random() < 0.8:
             time.sleep(self._chance.random() * HOLD)
-            self.held.append((key, said.came, min(time.monotonic(), said.sent + LEASE)))
+            self._holds(key, said, min(time.monotonic(), said.sent + LEASE))
             with suppress(OSError):
                 self._door.ask("DELETE", key, If_Match=said.etag)
         else:
-            self.held.append((key, said.came, said.sent + LEASE))
+            self._holds(key, said, said.sent + LEASE)

@@ -2,7 +2,7 @@
 
 Arguments: stack, name, members to wait for, attributes as JSON. Every 50 ms it sends one numbered multicast.
 It prints a JSON line for each accepted ``send``, message, view, and exclusion. After "stop" on standard input it sends
-no more; at the end of input it leaves.
+no more, and says so; at the end of input it leaves.
 """
 
 from __future__ import annotations
@@ -54,16 +54,19 @@ async def main(stack: str, name: str, members: str, attributes: str) -> None:
         ) as channel,
         trio.open_nursery() as nursery,
     ):
-        talking = trio.CancelScope()
+        talking, stopped = trio.CancelScope(), trio.Event()
 
         async def until_stopped() -> None:
             with talking:
                 await talk(channel, int(members))
+            stopped.set()
 
         nursery.start_soon(until_stopped)
         nursery.start_soon(listen, channel)
         while await trio.to_thread.run_sync(sys.stdin.readline):
             talking.cancel()
+            await stopped.wait()
+            say("stopped")
         say("end", statistics=channel.statistics().excluded)
         nursery.cancel_scope.cancel()
 

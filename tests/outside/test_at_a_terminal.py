@@ -5,6 +5,7 @@ Messages of others do not break the line that a person is typing; a shell rememb
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import re
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ class Person:
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         self.ours, theirs = pty.openpty()
+        self.before = termios.tcgetattr(self.ours)[:4]
+        """The settings of the terminal."""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "jgroups_py", *arguments],
             stdin=theirs,
@@ -39,6 +42,7 @@ class Person:
         )
         os.close(theirs)
         self.raw = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def type(self, text: str) -> None:
         os.write(self.ours, text.encode())
@@ -51,7 +55,7 @@ class Person:
                 return
             if not data:
                 return
-            self.raw += data.decode()
+            self.raw += self._decoder.decode(data)
 
     @property
     def screen(self) -> list[str]:
@@ -80,8 +84,15 @@ class Person:
         return [line.rstrip() for line in lines]
 
     def wait_for(self, text: str) -> None:
+        self._wait(lambda: any(text in line for line in self.screen), text)
+
+    def wait_for_last(self, text: str) -> None:
+        """Wait until this is the last line."""
+        self._wait(lambda: self.screen[-1] == text, text)
+
+    def _wait(self, holds: Callable[[], bool], text: str) -> None:
         end = time.monotonic() + PATIENCE
-        while not any(text in line for line in self.screen):
+        while not holds():
             assert time.monotonic() < end, f"no {text!r} in {self.screen}"
             self.read()
 
@@ -123,7 +134,7 @@ def test_messages_appear_above_the_line_that_is_typed(chatting: Any) -> None:
     bob.wait_for("[Ada|1] (2) [Ada, Bob]")
     bob.type("hello from Bob\r")
     ada.wait_for("Bob: hello from Bob")
-    assert ada.screen[-1] == "> half a sent", ada.screen
+    ada.wait_for_last("> half a sent")
     assert not any("half" in line for line in ada.screen[:-1]), ada.screen
     ada.type("ence\r")
     bob.wait_for("Ada: half a sentence")
@@ -216,12 +227,11 @@ def test_an_interrupt_leaves_the_terminal_as_it_was(command: str, tmp_path: Path
     options = {"chat": ["--cluster", f"chat-{os.getpid()}"], "cache": ["--cache", "local.xml"]}
     person = Person(command, *options[command], XDG_STATE_HOME=str(tmp_path))
     try:
-        before = termios.tcgetattr(person.ours)[:4]
         person.wait_for(">")
         person.type("half a line")
         person.wait_for("> half a line")
         person.process.send_signal(signal.SIGINT)
         assert person.process.wait(PATIENCE) == 130
-        assert termios.tcgetattr(person.ours)[:4] == before
+        assert termios.tcgetattr(person.ours)[:4] == person.before
     finally:
         person.close()

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from jgroups_py.tools.commands.mperf_ports import free_block
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.sockets
 def test_a_live_broker_without_its_backup_says_that_it_waits() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_block(1))
     command = [sys.executable, "-m", "examples.broker", "--name", "A", "--port", port]
     options = ["--cluster", f"waits-{port}", "--stack", "udp.xml", "--backups-min", "1"]
     with subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.PIPE, text=True) as one:

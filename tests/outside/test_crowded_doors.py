@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from jgroups_py import open_channel
+from jgroups_py.tools.commands.mperf_ports import free_block
 from jgroups_py.values.address import IpAddress
 from jgroups_py.wire.connection import encode_handshake
 from jgroups_py.wire.primitives import DEFAULT_VERSION
@@ -25,9 +26,9 @@ FILES = 200
 CONNECTIONS = 300
 """A larger number of connections, at each of its ports."""
 STACK = """<config>
-  <TCP bind_addr="127.0.0.1" bind_port="0"/>
+  <TCP bind_addr="127.0.0.1" bind_port="{port}" port_range="1"/>
   <TCPPING initial_hosts="{hosts}" port_range="0"/>
-  <FD_SOCK2/><VERIFY_SUSPECT2/>
+  <FD_SOCK2 offset="2"/><VERIFY_SUSPECT2/>
   <pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/><pbcast.GMS/>
   <UFC/><MFC/><FRAG2/>
 </config>"""
@@ -61,16 +62,17 @@ async def test_a_newcomer_joins_a_member_that_is_crowded_by_strangers(tmp_path: 
         return json.loads(process.stdout.readline())
 
     first, second = tmp_path / "first.xml", tmp_path / "second.xml"
-    first.write_text(STACK.format(hosts=""))
+    port = free_block(8)
+    first.write_text(STACK.format(port=port, hosts=""))
     command = [sys.executable, "-c", MEMBER, str(first), str(FILES)]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with trio.fail_after(60), ExitStack() as stack:
         process = stack.enter_context(subprocess.Popen(command, **pipes))  # noqa: ASYNC220
         stack.callback(process.kill)
-        port = await trio.to_thread.run_sync(line, process)
-        for where, handshakes in ((port + 100, False), (port, True)):
+        assert await trio.to_thread.run_sync(line, process) == port
+        for where, handshakes in ((port + 2, False), (port, True)):
             await trio.to_thread.run_sync(crowd, stack, where, handshakes)
-        second.write_text(STACK.format(hosts=f"127.0.0.1[{port}]"))
+        second.write_text(STACK.format(port=port, hosts=f"127.0.0.1[{port}]"))
         async with open_channel(second, cluster="crowded", name="B") as newcomer:
             await newcomer.wait_members(["A", "B"])
             assert process.stdin is not None

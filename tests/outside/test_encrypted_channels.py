@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from jgroups_py import Message, TurnedAway, open_channel
+from jgroups_py.tools.commands.mperf_ports import free_block
 
 pytestmark = pytest.mark.sockets
 STACK = """<config>
@@ -20,16 +21,17 @@ KEY, OTHER = "00112233445566778899aabbccddeeff", "ffeeddccbbaa998877665544332211
 
 
 @pytest.mark.parametrize(
-    ("door", "cause", "port"),
+    ("door", "cause"),
     [
-        ("", "unencrypted", 46641),
-        (f'<SYM_ENCRYPT secret_key="{OTHER}"/>', "unknown_key", 46642),
+        ("", "unencrypted"),
+        (f'<SYM_ENCRYPT secret_key="{OTHER}"/>', "unknown_key"),
     ],
     ids=["no-door", "another-key"],
 )
 async def test_a_stranger_does_not_join_and_is_counted(
-    tmp_path: Path, door: str, cause: str, port: int
+    tmp_path: Path, door: str, cause: str
 ) -> None:
+    port = free_block(1)
     ours, theirs = tmp_path / "ours.xml", tmp_path / "theirs.xml"
     ours.write_text(STACK.format(port=port, door=f'<SYM_ENCRYPT secret_key="{KEY}"/>'))
     theirs.write_text(STACK.format(port=port, door=door))

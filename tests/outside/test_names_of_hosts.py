@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from jgroups_py import Channel, ConfigError, MemoryNetwork, open_channel
 from jgroups_py.driver import SocketTransport
 from jgroups_py.testing import SimCluster
+from jgroups_py.tools.commands.mperf_ports import free_block
 
 
 class Names:
@@ -105,6 +106,7 @@ async def test_members_on_real_sockets_find_a_name_that_comes_later(
 ) -> None:
     """The look-up runs in a thread; the loop goes on meanwhile."""
     known: dict[str, Sequence[str]] = {}
+    first = free_block(8)
 
     def resolver(host: str) -> Sequence[str]:
         if host not in known:
@@ -119,7 +121,8 @@ async def test_members_on_real_sockets_find_a_name_that_comes_later(
             transport=SocketTransport(resolver=resolver),
             attributes={
                 "TCP.bind_port": str(port),
-                "TCPPING.initial_hosts": "db.svc[7960],db.svc[7961]",
+                "TCPPING.initial_hosts": f"db.svc[{first}],db.svc[{first + 1}]",
+                "FD_SOCK2.offset": "2",
                 "TCPPING.resolve_interval": "200ms",
                 "TCPPING.port_range": "0",
                 "MERGE3.min_interval": "200ms",
@@ -128,7 +131,7 @@ async def test_members_on_real_sockets_find_a_name_that_comes_later(
             },
         )
 
-    async with real("A", 7960) as a, real("B", 7961):
+    async with real("A", first) as a, real("B", first + 1):
         assert len(a.view.members) == 1
         assert lines(caplog, 'initial host "db.svc" does not resolve')
         known["db.svc"] = ("127.0.0.1",)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -82,7 +81,6 @@ def test_restarts_right_after_kills(tmp_path: Path) -> None:
 async def test_a_store_that_could_not_be_opened_holds_nothing(tmp_path: Path) -> None:
     file = tmp_path / "text.db"
     file.write_text("no database at all " * 100)
-    began = time.monotonic()
     for _ in range(3):
         store = SqliteStore(file)
         with pytest.raises(StoreError, match="not a database"):
@@ -96,7 +94,6 @@ async def test_a_store_that_could_not_be_opened_holds_nothing(tmp_path: Path) ->
     await store.aclose()
     await store.open()
     await store.aclose()
-    assert time.monotonic() - began < 1
 
 
 def test_a_store_without_a_name_is_refused() -> None:

@@ -209,7 +209,7 @@ from jgroups_py import ChannelLimits, Expelled, open_channel
 
 async def main():
     async with open_channel(
-        "udp.xml", cluster="silent", name="B", attributes={"UDP.mcast_port": "46633"},
+        "udp.xml", cluster="silent", name="B",
         limits=ChannelLimits(hold_senders_max=13),
     ) as channel:
         while True:
@@ -228,9 +228,8 @@ trio.run(main)
 async def test_two_real_processes_without_any_logging_set_up() -> None:
     """An operator sees a line on standard error, and the sender goes on."""
     command = [sys.executable, "-c", SILENT]
-    port = {"UDP.mcast_port": "46633"}
     async with (
-        open_channel("udp.xml", cluster="silent", name="A", attributes=port) as a,
+        open_channel("udp.xml", cluster="silent", name="A") as a,
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(read, a)

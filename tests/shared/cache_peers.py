@@ -46,7 +46,9 @@ def peers(commands: dict[str, list[str]]) -> Iterator[dict[str, subprocess.Popen
 def said(peer: subprocess.Popen[str]) -> str:
     """Return the next line of a process."""
     assert peer.stdout is not None
-    return peer.stdout.readline().strip()
+    line = peer.stdout.readline().strip()
+    assert line, f"{peer.args} has ended with {peer.wait(10)}"
+    return line
 
 
 def go_on(peer: subprocess.Popen[str]) -> None:

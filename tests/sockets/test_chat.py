@@ -86,7 +86,8 @@ def options(stack: str, port: int) -> list[str]:
     if stack == "tcp.xml":
         hosts = f"127.0.0.1[{port}],127.0.0.1[{port + 1}],127.0.0.1[{port + 2}]"
         return ["--stack", stack, "--set", f"TCP.bind_port={port}",
-                "--set", f"TCPPING.initial_hosts={hosts}", "--set", "TCPPING.port_range=0"]  # fmt: skip
+                "--set", f"TCPPING.initial_hosts={hosts}", "--set", "TCPPING.port_range=0",
+                "--set", "FD_SOCK2.offset=4"]  # fmt: skip
     return ["--stack", stack, "-D", f"jgroups.udp.mcast_port={port}"]
 
 

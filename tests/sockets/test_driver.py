@@ -49,7 +49,7 @@ def of(harness: DriverHarness, who: str, kind: type[Any]) -> list[Any]:
     return [item for item in harness.inputs(who) if isinstance(item, kind)]
 
 
-async def until(condition: Any, seconds: float = 5) -> None:
+async def until(condition: Any, seconds: float = 30) -> None:
     with trio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110
             await trio.sleep(0.005)
@@ -292,12 +292,14 @@ async def test_a_process_that_was_stopped_tells_its_stacks(
     stack = tmp_path / "toy.xml"
     stack.write_text(f'<config><toy.TOY mcast_port="{port}"/></config>')
     async with open_channel(str(stack), cluster="lag"):
+        began = time.monotonic()
         await trio.sleep(0.05)
         time.sleep(2.0)  # noqa: ASYNC251 (as if the process had been stopped)
         await trio.sleep(0.05)
+        took = time.monotonic() - began
     lags = [event.seconds for event in heard if isinstance(event, Lag)]
-    assert len(lags) == 1
-    assert 0.5 < lags[0] < 2.1
+    # A busy machine lets this process wait, too.
+    assert max(lags) > 0.5 and sum(lags) <= took, (lags, took)
 
 
 def test_multicast_is_found_out_by_sending(multicast: MulticastProbe) -> None:

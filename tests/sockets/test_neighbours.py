@@ -36,6 +36,15 @@ def test_other_ports_other_sockets_and_other_devices_are_named(tmp_path: Path) -
     ]
 
 
+def test_places_with_our_group_or_our_port_are_named_before_others(tmp_path: Path) -> None:
+    head, row = UDP.splitlines()[:2]
+    places = [f"0{n}0202E8:1D83" for n in range(1, 7)] + ["080808EF:B61E", "090909EF:B214"]
+    rows = [row.replace("080808EF:B214", place) for place in places]
+    (tmp_path / "udp").write_text("\n".join([head, *rows]))
+    (told,) = hints([OURS], tmp_path)
+    assert "listens to 239.8.8.8:46622, 239.9.9.9:45588, 232.2.2.1:7555, " in told
+
+
 def test_no_neighbour_is_known_without_proc_or_groups(tmp_path: Path) -> None:
     assert hints([OURS], tmp_path) == []
     (tmp_path / "udp").write_text(UDP)

@@ -19,7 +19,7 @@ STACK = """<config>
   <TCP bind_addr="127.0.0.1" bind_port="{port}" port_range="3" tls.enabled="true"
        tls.certificate="{certificate}" tls.key="{key}" tls.ca="{ca}"/>
   <TCPPING initial_hosts="127.0.0.1[{port}]" port_range="3"/>
-  <FD_SOCK2/>
+  <FD_SOCK2 offset="4"/>
   <pbcast.NAKACK2 use_mcast_xmit="false"/><UNICAST3/><pbcast.STABLE/><pbcast.GMS join_timeout="2s"/>
   <UFC/><MFC/><FRAG2/>
 </config>"""
@@ -27,7 +27,7 @@ STACK = """<config>
 
 @pytest.fixture
 def port() -> int:
-    return free_block(4)
+    return free_block(12)
 
 
 def stack_file(folder: Path, authority: CertificateAuthority, name: str, port: int) -> Path:

@@ -20,7 +20,7 @@ def test_a_half_is_equal_only_with_the_same_keys_values_and_stamps(tmp_path: Pat
     ):
         one, two = maps_stress.StressHost(m), maps_stress.StressHost(other)
         now = time.monotonic()
-        assert one.write(0, 20_000, now, now + 0.1) > 0
+        assert one.write(0, 20_000, now, now + 0.5) > 0
         m["100000"] = b"of the other half"
         digest = one.digest(0)
         other._file.apply([(k, e) for k, e in m._file.items() if k.startswith(b"0")], {})

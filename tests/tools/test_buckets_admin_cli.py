@@ -29,8 +29,9 @@ from jgroups_py.buckets.messages import (
     NodeStatistics,
 )
 from jgroups_py.buckets.statistics import InstanceStatistics
+from jgroups_py.config.settings import load_stack
 from jgroups_py.tools.commands import buckets_meeting
-from jgroups_py.tools.commands.mperf_ports import free_block
+from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 SEATS = """\
 name: seats
@@ -241,9 +242,8 @@ def test_three_nodes_run_and_obey_an_administrator(tmp_path: Path) -> None:
     file.write_text(
         f"name: seats-{os.getpid()}\nbuckets: 4\nstack: tcp.xml\napplication: jgroups_py.buckets.items.bucket_items:ITEMS\nnodes:\n{nodes}"
     )
-    port = free_block(8)
-    where = ["--set", f"TCP.bind_port={port}", "--set", "TCP.port_range=8"]
-    where += ["--set", f"TCPPING.initial_hosts=127.0.0.1[{port}]", "--set", "TCPPING.port_range=8"]
+    places = private_attributes(load_stack("tcp.xml"), 8)
+    where = [word for name, value in places.items() for word in ("--set", f"{name}={value}")]
 
     def command(*words: str) -> list[str]:
         return [sys.executable, "-m", "jgroups_py", "buckets", *words, *where]
