@@ -15,10 +15,11 @@ import json
 import logging
 import os
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +29,7 @@ import trio
 
 from jgroups_py.channel.health import write_whole
 from jgroups_py.errors import ConfigError, JGroupsError
-from jgroups_py.stack.inspection import settings_of
+from jgroups_py.stack.inspection import counters_of, settings_of
 from jgroups_py.stack.raised import said
 from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.shown import shown
@@ -151,8 +152,8 @@ class FlightRecorder:
             await trio.sleep(AFTER)
             try:
                 await trio.to_thread.run_sync(partial(_write, self._file, self._text(self._why)))
-            except OSError as error:
-                self._channel.warn("the flight file cannot be written: %s", error.strerror)
+            except Exception as error:  # a disk that is full, or counters of a user's protocol
+                self._channel.warn("the flight file cannot be written: %s", said(error))
             else:
                 self._channel.warn("%s: the last events are in %s", self._why, self._file)
             await trio.sleep(QUIET)
@@ -184,7 +185,7 @@ class FlightRecorder:
         }
         lines: list[Mapping[str, Any]] = [head]
         for protocol in stack.protocols:
-            state = {"settings": settings_of(protocol), "counters": protocol.statistics()}
+            state = {"settings": settings_of(protocol), "counters": counters_of(protocol)}
             lines.append({"protocol": protocol.name, **state})
         for at, name, what, details in list(self._ring):
             told = {key: self._shown(value) for key, value in details.items()}
@@ -227,9 +228,16 @@ class _LogLines(logging.Handler):
 
 
 def _write(file: Path, text: str) -> None:
-    """Keep the older files under other names, and write this one whole."""
+    """Write this one whole, and keep the older files under other names. They move only after the text is on the disk: a
+    full disk takes none of them away."""
+    new = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
+    write_whole(new, text)
     names = [file, *(file.with_name(f"{file.name}.{n}") for n in range(1, FILES_MAX))]
-    for newer, older in reversed(list(pairwise(names))):
-        if newer.exists():
-            os.replace(newer, older)
-    write_whole(file, text)
+    try:
+        for newer, older in reversed(list(pairwise(names))):
+            with suppress(FileNotFoundError):  # another member may write to the same file
+                os.replace(newer, older)
+        os.replace(new, file)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise

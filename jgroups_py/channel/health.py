@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -107,7 +108,7 @@ class HealthFile:
 
 def write_whole(file: Path, text: str) -> None:
     """Write the file whole, and readable for its owner only."""
-    new = file.with_name(f".{file.name}.{os.getpid()}.new")
+    new = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}.new")
     new.unlink(missing_ok=True)
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

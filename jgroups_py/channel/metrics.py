@@ -21,6 +21,7 @@ import trio
 
 from jgroups_py.driver.http_port import HTTP_CAUSES, HttpPort, is_local, open_port, place_of
 from jgroups_py.errors import ConfigError
+from jgroups_py.stack.inspection import counters_of
 from jgroups_py.values.shown import shown
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def samples_of(channel: Channel) -> Iterator[Sample]:
         yield Sample(cluster, member, metric_name("turned_away"), value, about, label)
     for each in (stack, *_below(stack)):
         for protocol in each.protocols:
-            for name, value in protocol.statistics().items():
+            for name, value in counters_of(protocol).items():
                 yield protocol_sample(each.cluster, member, protocol.name, name, value)
     for more in channel.more_metrics:
         yield from more()

@@ -31,8 +31,9 @@ def compose_yaml(
     Args:
         language: the loader; one of your own may read some values differently.
     """
+    text = as_utf8(source).decode()
     try:
-        loader = language(as_utf8(source).decode())
+        loader = language(text)
         try:
             root: yaml.Node | None = loader.get_single_node()
         finally:
@@ -48,6 +49,16 @@ def compose_yaml(
             line=mark.line + 1 if mark else None,
             column=mark.column + 1 if mark else None,
         ) from None
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position]
+        raise ConfigError(
+            f"not YAML: the character {text[error.position]!a} is not allowed",
+            file=source.name,
+            line=before.count("\n") + 1,
+            column=len(before) - before.rfind("\n"),
+        ) from None
+    except RecursionError:
+        raise ConfigError("not YAML: it is nested too deeply", file=source.name) from None
+    except yaml.YAMLError as error:
         raise ConfigError(f"not YAML: {error}", file=source.name) from None
     return root

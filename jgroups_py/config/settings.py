@@ -194,6 +194,10 @@ def build_one(
     config_class: type[ConfigBase] = cls.Config
     hints = _field_types(config_class)
     values: dict[str, Any] = {}
+    for attribute in protocol.empty:
+        field = _field_of(config_class, attribute.key)
+        if field not in hints and not _is_ignored(config_class, attribute.key):
+            raise _unknown_attribute(protocol, attribute, config_class)
     for attribute in protocol.attributes:
         field = _field_of(config_class, attribute.key)
         if field not in hints:

@@ -56,6 +56,11 @@ class _YamlTree:
                 node.children = [self._item(child, depth + 1) for child in value.value]
             elif isinstance(value, yaml.ScalarNode):
                 null = value.tag == "tag:yaml.org,2002:null" and value.style is None
+                if null and ":" in key:
+                    problem = (
+                        f'{name}: a space stands after the colon: "{key.replace(":", ": ", 1)}"'
+                    )
+                    raise self._fail(problem, at)
                 text = "" if null else value.value
                 node.attributes.append(Attribute(key, text, *self._place(at), self._source.name))
             else:

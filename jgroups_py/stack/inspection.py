@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from jgroups_py.config.settings import (
     HIDDEN,
@@ -20,7 +20,11 @@ from jgroups_py.config.settings import (
     value_text,
 )
 from jgroups_py.errors import ConfigError
+from jgroups_py.stack.raised import said
 from jgroups_py.stack.sides import StackSide
+
+NUMBER_MAX: Final = 1 << 1000
+"""Larger numbers are not shown, because no float holds them."""
 
 
 def settings_of(protocol: Any) -> dict[str, str]:
@@ -39,10 +43,27 @@ def settings_of(protocol: Any) -> dict[str, str]:
     return found
 
 
+def counters_of(protocol: Any) -> dict[str, int | float]:
+    """Return the counters of a protocol, for somebody who looks. The ``statistics`` of a user's protocol may raise, or
+    have more than numbers; a look ends no member, so such values are left out."""
+    try:
+        told = protocol.statistics().items()
+    except Exception as error:
+        protocol._statistics_failures += 1
+        if protocol._statistics_failures == 1:
+            protocol.log.warning("its statistics cannot be shown: %s", said(error))
+        return {}
+    return {k: v for k, v in told if type(k) is str and _is_shown(v)}
+
+
+def _is_shown(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and abs(value) < NUMBER_MAX)
+
+
 def attributes_of(protocol: Any) -> dict[str, str]:
     """Return settings, counters and texts of a protocol, sorted by name."""
     found = {**settings_of(protocol), **protocol.texts()}
-    for name, value in protocol.statistics().items():
+    for name, value in counters_of(protocol).items():
         found[name] = f"{value:.6g}" if isinstance(value, float) else str(value)
     return dict(sorted(found.items()))
 

@@ -120,6 +120,7 @@ class Protocol:
         self.name = type(self).__name__
         self.log: logging.LoggerAdapter[logging.Logger]
         self._doorkeeper: Doorkeeper | None = None
+        self._statistics_failures = 0  # the first one is logged (inspection.py)
         # Replaced by direct references to the neighbours when the stack is built.
         self.pass_up: Callable[[Batch], None]
         self.pass_down: Callable[[Batch], None]

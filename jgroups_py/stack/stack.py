@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from jgroups_py.config.settings import StackConfig, build, load_stack, with_attributes
 from jgroups_py.errors import ConfigError
 from jgroups_py.stack.doors import Door, Doorway
+from jgroups_py.stack.inspection import counters_of
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import Close, Handle
 from jgroups_py.stack.protocol import Protocol
@@ -186,7 +187,7 @@ class Stack:
 
     def statistics(self) -> dict[str, dict[str, int | float]]:
         """Return counters and sizes of every protocol, bottom first."""
-        return {p.name: p.statistics() for p in self.protocols}
+        return {p.name: counters_of(p) for p in self.protocols}
 
     # --- child stacks
 

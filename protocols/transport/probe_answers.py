@@ -22,6 +22,7 @@ from typing import Final
 from jgroups_py.errors import ConfigError
 from jgroups_py.stack.inspection import (
     attributes_of,
+    counters_of,
     protocol_of,
     selected,
     settings_of,
@@ -140,7 +141,7 @@ class ProbeAnswers:
 
     def _metrics(self) -> str:
         return "".join(
-            f"{p.name}:\n" + "".join(f"   {name}: {n:g}\n" for name, n in p.statistics().items())
+            f"{p.name}:\n" + "".join(f"   {name}: {n:g}\n" for name, n in counters_of(p).items())
             for p in self._stack.protocols
         )
 

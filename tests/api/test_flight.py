@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -156,6 +158,45 @@ async def test_older_files_are_kept_up_to_their_limit(tmp_path: Path) -> None:
     names = ["flight.json", *(f"flight.json.{n}" for n in range(1, 5))]
     assert sorted(os.listdir(tmp_path)) == names
     assert [(tmp_path / name).read_text() for name in names] == ["6\n", "5\n", "4\n", "3\n", "2\n"]
+
+
+def test_a_full_disk_takes_no_older_file_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "flight.json"
+    for number in range(5):
+        flight._write(file, str(number))
+    before = {path.name: path.read_text() for path in tmp_path.iterdir()}
+
+    def full(descriptor: int, *args: Any, **options: Any) -> Any:
+        os.close(descriptor)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fdopen", full)
+    for _ in range(6):
+        with pytest.raises(OSError, match="No space"):
+            flight._write(file, "lost")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+
+
+def test_members_of_one_process_may_write_to_one_file(tmp_path: Path) -> None:
+    file, problems = tmp_path / "flight.json", []
+
+    def write(name: str) -> None:
+        try:
+            for _ in range(100):
+                flight._write(file, name)
+        except OSError as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "ABCD"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert all(path.name.startswith("flight.json") for path in tmp_path.iterdir())
+    assert all(path.read_text() in ("A\n", "B\n", "C\n", "D\n") for path in tmp_path.iterdir())
 
 
 async def test_details_are_shown_with_names_and_without_bytes() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from jgroups_py.config.file import MAX_FILE_BYTES, parse_stack, substitute
 from jgroups_py.config.model import StackConfig
-from jgroups_py.config.settings import load_stack, with_attributes
+from jgroups_py.config.settings import build, load_stack, with_attributes
 from jgroups_py.errors import ConfigError
 
 
@@ -96,6 +96,30 @@ def test_an_empty_attribute_counts_as_not_given() -> None:
     assert texts(xml('<UDP bind_addr="${nothing}" mcast_port="${p:1}"/>')) == [
         ("UDP", {"mcast_port": "1"})
     ]
+
+
+def test_a_yaml_key_without_the_space_after_its_colon_is_an_error_with_its_place() -> None:
+    error = failure("- UDP\n- FD_ALL3: {timeout:40s, interval: 8s}", "yaml")
+    assert (error.line, error.column) == (2, 13)
+    assert error.problem == 'FD_ALL3: a space stands after the colon: "timeout: 40s"'
+
+
+def test_an_unknown_attribute_without_a_value_is_refused() -> None:
+    stack = xml('<UDP bind_addr=""/><FD_ALL3 timeot="${nothing:}"/>')
+    with pytest.raises(ConfigError, match=r"unknown attribute.*did you mean \"timeout\"") as caught:
+        build(stack)
+    assert caught.value.where == "FD_ALL3.timeot"
+
+
+def test_an_ignored_attribute_without_a_value_is_accepted() -> None:
+    assert build(xml('<UDP thread_pool.min_threads=""/><FD_ALL3 timeout=""/>'))
+
+
+@pytest.mark.parametrize("bad", ["\x1b", "\0", "\ufffe"])
+def test_a_character_that_yaml_forbids_is_an_error_with_its_place(bad: str) -> None:
+    error = failure(f"- UDP\n- PI{bad}NG", "yaml")
+    assert (error.line, error.column) == (2, 5)
+    assert error.problem == f"not YAML: the character {bad!a} is not allowed"
 
 
 def test_an_unclosed_variable_is_an_error_with_its_place() -> None:

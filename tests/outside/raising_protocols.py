@@ -66,3 +66,17 @@ class BOOM(Protocol):
         if self._armed and isinstance(query, GetDigest):
             self._boom("answer")
         return None
+
+
+class UNCOUNTED(Protocol):
+    """Its statistics raise, because it never counted anything."""
+
+    def statistics(self) -> dict[str, int | float]:
+        raise ValueError("nobody counted")
+
+
+class MISCOUNTED(Protocol):
+    """Its statistics have more than numbers, and a number that no float holds."""
+
+    def statistics(self) -> dict[Any, Any]:
+        return {"sightings": 5, "who": object(), 7: 7, "huge": 10**400}
