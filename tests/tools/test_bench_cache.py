@@ -15,8 +15,8 @@ from jgroups_py.tools.bench import cache_peers
 
 @pytest.mark.sockets
 def test_puts_and_gets_of_three_processes_are_measured() -> None:
-    command = [sys.executable, "-m", "jgroups_py.tools.bench.cache", "--no-peers", "--json", "--bare"]
-    command += ["--runs", "1", "--seconds", "0.2", "--sizes", "100", "--callers", "1,4"]
+    command = [sys.executable, "-m", "jgroups_py.tools.bench.cache", "--no-peers", "--json"]
+    command += ["--bare", "--runs", "1", "--seconds", "0.2", "--sizes", "100", "--callers", "1,4"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
