@@ -47,7 +47,7 @@ def said(peer: subprocess.Popen[str]) -> str:
     """Return the next line of a process."""
     assert peer.stdout is not None
     line = peer.stdout.readline().strip()
-    assert line, f"{peer.args} has ended with {peer.wait(10)}"
+    assert line, f"{peer.args!r} has ended with {peer.wait(10)}"
     return line
 
 
