@@ -6,9 +6,14 @@ A plain installation has the library only. The extra ``cli`` brings the packages
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 import sys
-from collections.abc import Sequence
-from typing import Final
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final, NoReturn
 
 NEEDED: Final = ("click", "jinja2", "rich")
 """The modules that the extra ``cli`` brings."""
@@ -27,6 +32,32 @@ def main(args: Sequence[str] | None = None) -> None:
             file=sys.stderr,
         )
         sys.exit(2)
-    from jgroups_py.tools import cli  # it imports what may have been missing
+    with _ended_by_signals():
+        from jgroups_py.tools import cli  # it imports what may have been missing
 
     cli.main(args)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """End the process at once when SIGINT or SIGTERM comes within the block, with the exit code of an interrupted command.
+    Imports take most of a second, and a KeyboardInterrupt in one of them would print its traceback."""
+    untouched: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+    }
+    taken = []
+    if threading.current_thread() is threading.main_thread():
+        # A signal that is ignored, or that the program of a caller handles, stays as it is.
+        taken = [number for number, was in untouched.items() if signal.getsignal(number) == was]
+    for number in taken:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, untouched[number])
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    os._exit(128 + number)  # nothing has begun, so nothing is to be cleaned up

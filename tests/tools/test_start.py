@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -96,3 +97,40 @@ def test_an_unknown_command_that_is_near_to_none_is_told_where_they_are_listed()
     done = run_here("qqqqqq")
     assert done.code == 2
     assert 'no command "qqqqqq" (--help lists them)' in done.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_the_command_is_imported_ends_it_without_a_traceback(
+    number: int, code: int
+) -> None:
+    program = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Sends:
+    def find_spec(self, name, path=None, target=None):
+        if name == "jgroups_py.tools.cli":
+            os.kill(os.getpid(), {int(number)})
+
+sys.meta_path.insert(0, Sends())
+from jgroups_py.tools.start import main
+main(["validate", "udp.xml"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+def test_a_signal_that_is_ignored_stays_ignored_while_the_command_is_imported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    terminate = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(["--version"])
+        assert ended.value.code == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, terminate)
