@@ -13,6 +13,9 @@ pytestmark = [pytest.mark.sockets, pytest.mark.timeout(200)]
 
 
 def test_answers_to_clients_hold_when_the_live_broker_is_killed(tmp_path: Path) -> None:
-    first = free_block(2)
-    found = run(2, 50, [first, first + 1], tmp_path / "log")
+    first, log = free_block(2), tmp_path / "log"
+    try:
+        found = run(2, 50, [first, first + 1], log)
+    finally:
+        print(log.read_text())  # pytest shows it if the test fails
     assert found["problems"] == [] and found["sent"] >= 150

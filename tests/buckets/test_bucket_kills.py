@@ -24,6 +24,10 @@ async def test_answers_hold_when_processes_are_killed_while_copies_move(
         "--versions",
         "--log",
     ]
-    found = await main(arguments([*given, str(tmp_path / "nodes.log")]))
+    log = tmp_path / "nodes.log"
+    try:
+        found = await main(arguments([*given, str(log)]))
+    finally:
+        print(log.read_text())  # pytest shows it if the test fails
     assert found["problems"] == []
     assert found["answered"] > 100 and found["reads"] > 20 and found["moves"] > 0
