@@ -148,8 +148,11 @@ class LeavingMoves:
     def reserved(self, index: Cep, reserved: Reserved) -> None:
         """The index is prepared, so now a lock is short. Or the reservation is over: then ask again."""
         asked = self._questions.find(reserved.ask)
-        if asked is None:
-            if reserved.copies:  # the move was given up
+        had = asked[1].reserved if asked is not None else None
+        if asked is None or (had is not None and had.txn != reserved.txn):
+            if (
+                reserved.copies
+            ):  # the move was given up, or another index copy that was asked was first
                 self._questions.give_up(reserved)
             return
         if index != reserved.txn[0]:
