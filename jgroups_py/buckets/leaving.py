@@ -63,6 +63,8 @@ class LeavingMoves:
             problem, busy = "transfers_max: too many moves leave this manager", False
         elif move.to in (copy.row.master, copy.row.slave):
             problem = "a copy is there"
+        elif move.to.member not in self._port.members:  # the parcels would go to nobody
+            problem = f"the master's manager does not see {move.to} yet"
         elif move.version < self._provider.version and move.version not in self._provider.writes:
             problem, busy = f"this plug-in does not write version {move.version}", False
         if problem or copy is None:

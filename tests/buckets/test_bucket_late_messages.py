@@ -29,6 +29,7 @@ from jgroups_py.buckets.messages import (
     Redeem,
     Reserved,
     Statistics,
+    Told,
     decode,
     encode,
 )
@@ -260,3 +261,17 @@ def test_a_message_of_a_new_member_waits_for_the_view_in_which_it_is(late: float
     machine.on_view(("a", "c"))
     said = [to for to, data in machine.take() if isinstance(decode(data).message, Statistics)]
     assert said == (["c"] if not late else [])
+
+
+@pytest.mark.seed("A51")
+def test_a_move_to_a_member_that_the_master_does_not_see_yet_is_refused() -> None:
+    """The view of the master's manager is late. The parcels would go to nobody, and the move would have no end."""
+    made = Instance()
+    source, said = made.manager("n2"), list[tuple[Cep, Message]]()
+    row, router = made.index("n1").state.rows[3], Cep("n1.1", "r/n1")
+    source.port.post = lambda to, message: said.append((to, message))
+    source.handle(router, Move(7, row, "master", Cep("n9.1", "m/n9"), OLD))
+    assert said == [
+        (router, Told(7, False, "the master's manager does not see m/n9@n9.1 yet", busy=True))
+    ]
+    assert source.copies[3].transfer is None
