@@ -50,7 +50,7 @@ help:
 	@echo "make livebackup-explore  100,000 random orders of operations on live and backup, with crashes of both"
 	@echo "make broker-kills  the live broker of examples/broker is killed 50 times under load: are the answers to clients true?"
 	@echo "make buckets-kills  each role of a bucket store is killed 20 times under load, then during moves and between two versions"
-	@echo "make buckets-explore  8,000 random schedules of a bucket store: kills, cuts and moves under load, two versions, re-partition"
+	@echo "make buckets-explore  10,000 random schedules of a bucket store: kills, cuts and moves under load, two versions, re-partition, late messages"
 	@echo "make bucket-exchange  a million objects, upgraded and downgraded under load: how long do requests take, is a change lost?"
 	@echo "make test-compiled  the tests with the hot modules compiled, in an environment of their own; needs a C compiler"
 	@echo "make bench-overload  tiny and huge messages with small socket buffers and a slow member, compared with Java"
@@ -301,6 +301,8 @@ buckets-explore: $(STAMP)
 	$(BIN)/jgroups-py dev buckets-explore --profile buckets-blips --seeds 1..1000 --json build/buckets-explore/blips.json
 	$(BIN)/jgroups-py dev buckets-explore --profile buckets-versions-blips --seeds 1..1000 --json build/buckets-explore/versions.json
 	$(BIN)/jgroups-py dev buckets-explore --profile buckets-repartition --seeds 1..1000 --json build/buckets-explore/repartition.json
+	$(BIN)/jgroups-py dev buckets-explore --profile buckets-late --seeds 1..1000 --json build/buckets-explore/late.json
+	$(BIN)/jgroups-py dev buckets-explore --profile buckets-orders --seeds 1..1000 --json build/buckets-explore/orders.json
 
 bucket-exchange: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.bucket_exchange --json build/bench/bucket-exchange.json

@@ -12,7 +12,7 @@ import trio
 from jgroups_py.buckets.deployed import open_deployed
 from jgroups_py.buckets.deployment.model import Deployment
 from jgroups_py.buckets.errors import BucketError, Refused
-from jgroups_py.buckets.messages import BucketRow
+from jgroups_py.buckets.messages import BucketRow, IndexState
 from jgroups_py.buckets.node import BucketNode
 from jgroups_py.buckets.orders import BucketOrder
 from jgroups_py.buckets.plugin import (
@@ -25,11 +25,13 @@ from jgroups_py.buckets.plugin import (
     RequestClassifier,
 )
 from jgroups_py.buckets.standing import unequal
+from jgroups_py.buckets.upgrade import AGAIN_AFTER, ATTEMPTS_MAX
 from jgroups_py.errors import WaitTimeout
 
 LOOKS: Final = 3
 BETWEEN_LOOKS: Final = 1.0
 """Seconds between two looks; a change reaches a slave in less time."""
+Plan = Callable[[IndexState], list[BucketOrder]]
 
 
 @asynccontextmanager
@@ -62,20 +64,36 @@ async def carry_out(
     told: Callable[[BucketOrder], None],
     *,
     pause: float = 0.0,
+    plan: Plan | None = None,
 ) -> None:
     """Give orders, one after the other. ``told``: called after each. ``pause``: seconds between two of them. An order whose copy is
     there already is not given: the plan was made of older rows, or another administrator was first.
 
-    Raises BucketError: an order was refused, or its outcome is unknown. Earlier orders stay done."""
-    for number, order in enumerate(orders):
-        if number and pause:
-            await trio.sleep(pause)
+    A refused order is given again after a moment, because this member's rows may be older than those of the managers. ``plan``: makes
+    the orders anew from the rows that have come meanwhile.
+
+    Raises BucketError: an order was refused ``ATTEMPTS_MAX`` times, or its outcome is unknown. Earlier orders stay done."""
+    waiting, refusals = list(orders), 0
+    while waiting:
+        order = waiting[0]
         try:
             if not order.stands_in(node.state.rows.get(order.bucket)):
                 await _give(node, order)
+        except Refused as refusal:
+            refusals += 1
+            if refusals == ATTEMPTS_MAX:
+                raise Refused(f"{order}: {refusal}") from None
+            await trio.sleep(AGAIN_AFTER)
+            if plan is not None:
+                waiting = plan(node.state)
+            continue
         except BucketError as error:
             raise type(error)(f"{order}: {error}") from None
+        del waiting[0]
+        refusals = 0
         told(order)
+        if waiting and pause:
+            await trio.sleep(pause)
 
 
 async def compare_copies(node: BucketNode) -> None:

@@ -420,6 +420,7 @@ class IndexCopy:
         if decided is not None:
             self._refusals = 0
             changed = [r for b, r in decided.rows.items() if r != update.before.rows.get(b)]
+            changed = [*self._first_rows(update.before, decided), *changed]
             self._commit(decided)
             self._place(decided, changed, before=update.before)
             for ended, refusal in update.ended:
@@ -432,6 +433,17 @@ class IndexCopy:
             for _, ended in update.changes:
                 ended(None, problem)
         self.port.after(0.0, self._begin)
+
+    def _first_rows(self, before: IndexState, decided: IndexState) -> list[BucketRow]:
+        """Return the rows of the first epoch that are over now. By them a manager makes its first copies. It may not have heard of
+        them, because the copy that made the instance is lost with its messages."""
+        first = {
+            bucket: row
+            for state in (self.state, before)
+            for bucket, row in state.rows.items()
+            if row.epoch == 1 and decided.rows[bucket].epoch > 1
+        }
+        return list(first.values())
 
     def _unlock_all(self, update: Update, version: int) -> None:
         self._last = Unlock(update.txn, version)
@@ -471,12 +483,7 @@ class IndexCopy:
                 self.port.post(cep, Placed(rows))
             return
         for cep in known:
-            theirs = [
-                row
-                for row in rows
-                if row.role_of(cep)
-                or (row.bucket in before.rows and before.rows[row.bucket].role_of(cep))
-            ]
+            theirs = [row for row in rows if _concerns(row, cep, before, state)]
             if theirs:
                 self.port.post(cep, Placed(theirs))
 
@@ -484,6 +491,9 @@ class IndexCopy:
 
     def _on_reserve(self, manager: Cep, asked: Reserve) -> None:
         reservation = Reservation(manager, asked.ask, asked.row)
+        if self._update is not None and self._update.reservation == reservation:
+            self.counts["reserves_repeated"] += 1
+            return
         if len(self._reservations) >= CHANGES_MAX:
             self.counts["changes_full"] += 1
             self._change_of(reservation)[1](None, Busy(f"CHANGES_MAX: {CHANGES_MAX} moves wait"))
@@ -509,7 +519,9 @@ class IndexCopy:
         update.waits_for = set(update.asked)
         copies = sorted(update.asked)
         self.port.post(reservation.manager, Reserved(reservation.ask, update.txn, copies))
-        self.port.after(self.settings.ask_timeout, lambda: self._end_reservation(update))
+        # Where messages are slow, the move needs about as long as this update did.
+        patience = max(self.settings.ask_timeout, self.port.now - update.began)
+        self.port.after(patience, lambda: self._end_reservation(update))
 
     def _end_reservation(self, update: Update) -> None:
         """Go on without the move, which asks for its row again."""
@@ -644,3 +656,11 @@ class IndexCopy:
     def losses(self) -> list[str]:
         """Describe pairs without backup and lost pairs, each with its range of digests (A37)."""
         return [repr(loss) for loss in losses(self.state.rows, self.port.members)]
+
+
+def _concerns(row: BucketRow, cep: Cep, before: IndexState, state: IndexState) -> bool:
+    """Must this manager hear of the row?"""
+    old, now = before.rows.get(row.bucket), state.rows[row.bucket]
+    if row != now:  # of the first epoch
+        return row.role_of(cep) is not None and now.role_of(cep) is not None
+    return any(one is not None and one.role_of(cep) for one in (old, now))

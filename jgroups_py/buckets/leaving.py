@@ -63,6 +63,8 @@ class LeavingMoves:
             problem, busy = "transfers_max: too many moves leave this manager", False
         elif move.to in (copy.row.master, copy.row.slave):
             problem = "a copy is there"
+        elif move.to.member not in self._port.members:  # the parcels would go to nobody
+            problem = f"the master's manager does not see {move.to} yet"
         elif move.version < self._provider.version and move.version not in self._provider.writes:
             problem, busy = f"this plug-in does not write version {move.version}", False
         if problem or copy is None:
@@ -148,8 +150,11 @@ class LeavingMoves:
     def reserved(self, index: Cep, reserved: Reserved) -> None:
         """The index is prepared, so now a lock is short. Or the reservation is over: then ask again."""
         asked = self._questions.find(reserved.ask)
-        if asked is None:
-            if reserved.copies:  # the move was given up
+        had = asked[1].reserved if asked is not None else None
+        if asked is None or (had is not None and had.txn != reserved.txn):
+            if (
+                reserved.copies
+            ):  # the move was given up, or another index copy that was asked was first
                 self._questions.give_up(reserved)
             return
         if index != reserved.txn[0]:

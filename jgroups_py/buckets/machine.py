@@ -121,7 +121,7 @@ class BucketMachine:
         self._busy = False
         self._renewing = False
         self._told_findable: set[str] = set()
-        self._early: deque[tuple[str, BucketPacket]] = deque()
+        self._early: deque[tuple[float, str, BucketPacket]] = deque()
 
     # --- components
 
@@ -199,9 +199,12 @@ class BucketMachine:
         self.tell_findable()
         self._members_changed(merged)
         early, self._early = self._early, deque()
-        for sender, packet in early:
+        for came, sender, packet in early:
             if sender in members:
                 self._handle(Cep(sender, packet.frm), packet.to, packet.message)
+            elif came + self.settings.detection_max > self.now:
+                # The view with this sender may be the next one: a loss and an arrival came together.
+                self._early.append((came, sender, packet))
         self._run()
         if not self._renewing and self.managers:
             self._renewing = True
@@ -216,7 +219,7 @@ class BucketMachine:
             return
         if sender not in self.members:
             # The sender is in a view that has not arrived here yet, or it has left.
-            self._early.append((sender, packet))
+            self._early.append((self.now, sender, packet))
             if len(self._early) > EARLY_MAX:
                 self.counts["early_dropped"] += 1
                 self._early.popleft()

@@ -315,18 +315,24 @@ class BucketManager:
 
     # --- saves
 
+    def _as_slave(self, master: Cep, bucket: int, epoch: int) -> Copy | None:
+        """Return the copy, after taking the master's word that it is the slave in this epoch: the index's row may be on
+        its way."""
+        copy = self.copies.get(bucket)
+        if copy is None:
+            known = epoch > 1 and not self.incoming.became_slave_of(master, bucket, epoch)
+        else:
+            known = epoch <= copy.row.epoch
+        if not known:
+            self._on_row(BucketRow(bucket, epoch, master, self.cep, self.info.version))
+        return self.copies.get(bucket)
+
     def _on_save(self, master: Cep, save: Save) -> None:
-        copy = self.copies.get(save.bucket)
-        if copy is None and self.incoming.became_slave_of(master, save.bucket, save.epoch):
-            # The decision that made this copy the slave has not arrived here yet.
-            self._on_row(BucketRow(save.bucket, save.epoch, master, self.cep, self.info.version))
-            copy = self.copies.get(save.bucket)
+        copy = self._as_slave(master, save.bucket, save.epoch)
         if copy is None or save.epoch < copy.row.epoch:
             self.counts["old_masters"] += 1
             self.port.post(master, Fenced(save.bucket, copy.row.epoch if copy else 0))
             return
-        if save.epoch > copy.row.epoch:
-            self._on_row(BucketRow(save.bucket, save.epoch, master, self.cep, self.info.version))
         saved = self._saves.take(copy, master, save)
         if saved is not None:
             self.port.post(master, saved)
@@ -348,7 +354,7 @@ class BucketManager:
         self._go_on(copy)
 
     def _on_hold(self, master: Cep, hold: Hold) -> None:
-        copy = self.copies.get(hold.bucket)
+        copy = self._as_slave(master, hold.bucket, hold.epoch)
         if copy is not None and (copy.row.epoch, copy.row.master) == (hold.epoch, master):
             copy.held = hold.held
         if hold.held:

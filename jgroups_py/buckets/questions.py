@@ -38,19 +38,23 @@ class MoveQuestions:
         self._asks = {n: a for n, a in self._asks.items() if a[1] is not transfer}
 
     def ask(self, copy: Copy, transfer: Transfer) -> None:
-        """Ask for a reservation, or for the decision, as the move's phase needs."""
+        """Ask for a reservation, or for the decision, as the move's phase needs. A repeated question for a reservation keeps its
+        number, so that an answer counts although it needs longer than ``ask_timeout``."""
         if transfer.phase not in ("reserving", "deciding"):
             return
-        number = self._port.random.getrandbits(62)
-        self.forget(transfer)
-        self._asks[number] = (copy, transfer)
+        reserve = transfer.phase == "reserving"
+        wanted = transfer.wanted()
+        number = transfer.reserve_ask if reserve else None
+        if number is None or number not in self._asks:
+            number = self._port.random.getrandbits(62)
+            self.forget(transfer)
+            self._asks[number] = (copy, transfer)
+        transfer.reserve_ask = number if reserve else None
         found = index_copies(self._port, self._settings)
         indices = sorted(found, key=lambda index: index.member == self._port.cep.member)
         transfer.asked = transfer.reserved = None
         if indices:
             index = transfer.asked = indices[transfer.silent // FIRST_ASKED % len(indices)]
-            wanted = transfer.wanted()
-            reserve = transfer.phase == "reserving"
             self._port.post(
                 index, Reserve(number, wanted) if reserve else SetLocation(number, wanted)
             )

@@ -6,9 +6,9 @@
     Redeem          manager -> each copy: the kept state is a proposal from now on, and the copy tells the initiator
     unlock          when all copies have told it, as for any update
 
-A reservation ends if it is not redeemed within ``ask_timeout``, if one of its parties leaves the view, or if it holds up a change after
-a view. Then its manager asks without preparation. Kept states are forgotten with the lock of their update; a redeemed one is a proposal
-as any other, which the next update finds and finishes.
+A reservation ends if it is not redeemed within ``ask_timeout``, or within the time that its preparation took, if that is longer. It also
+ends if one of its parties leaves the view, or if it holds up a change after a view. Then its manager asks without preparation. Kept states
+are forgotten with the lock of their update; a redeemed one is a proposal as any other, which the next update finds and finishes.
 """
 
 from __future__ import annotations
@@ -53,9 +53,12 @@ class Reservations:
         return len(self._waiting)
 
     def add(self, reservation: Reservation) -> None:
-        """Put a reservation last. An earlier one of the same manager for the same bucket is forgotten."""
+        """Put a reservation last, or in the place of an earlier one of the same manager for the same bucket."""
         who = (reservation.manager, reservation.row.bucket)
-        self._waiting = deque(r for r in self._waiting if (r.manager, r.row.bucket) != who)
+        for place, waiting in enumerate(self._waiting):
+            if (waiting.manager, waiting.row.bucket) == who:
+                self._waiting[place] = reservation
+                return
         self._waiting.append(reservation)
 
     def put_back(self, reservation: Reservation) -> None:

@@ -113,7 +113,7 @@ class Router:
         self._index: Index | None = None
         self._pending: dict[RequestId, PendingRequest] = {}
         self._moving: dict[int, ConductedMove] = {}
-        self._cancels: dict[int, Moved] = {}
+        self._cancels: dict[int, tuple[Cep, Moved]] = {}
         self._number = first_number
         self._sweeping = False
 
@@ -285,10 +285,10 @@ class Router:
             if lost or merged:
                 del self._moving[ask]
                 moving.moved(OutcomeUnknown("the master's manager is lost, or its answer"))
-        if merged:
-            cancels, self._cancels = self._cancels, {}
-            for ended in cancels.values():
-                ended(OutcomeUnknown("the answer may be lost"))
+        for ask, (target, ended) in list(self._cancels.items()):
+            if merged or target.member not in self.port.members:
+                del self._cancels[ask]
+                ended(OutcomeUnknown("the master's manager is lost, or its answer"))
 
     def _on_answer(self, frm: Cep, answer: Answer) -> None:
         pending = self._pending.get(answer.id)
@@ -452,14 +452,14 @@ class Router:
             moved(Refused(f"bucket {bucket} has no master"))
             return
         ask = self.port.random.getrandbits(62)
-        self._cancels[ask] = moved
+        self._cancels[ask] = row.master, moved
         self.port.post(row.master, Cancel(ask, bucket))
 
     def _on_told(self, told: Told) -> None:
         cancelled = self._cancels.pop(told.ask, None)
         if cancelled is not None:
             row = told.row or BucketRow(0, 0, self.port.cep)
-            cancelled(row if told.ok else Refused(told.text))
+            cancelled[1](row if told.ok else Refused(told.text))
             return
         moving = self._moving.pop(told.ask, None)
         if moving is None:

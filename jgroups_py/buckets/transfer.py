@@ -17,6 +17,7 @@ Source: 4.4.3, 4.4.8. Differs: the seed locks the bucket while it is copied.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Final, Literal
 
@@ -53,6 +54,8 @@ class Transfer:
         """The index copy that was asked last."""
         self.reserved: Reserved | None = None
         """The reservation that the index copies keep for this move."""
+        self.reserve_ask: int | None = None
+        """The number of the question for a reservation."""
         self.silent = 0
         """Questions to the index without an answer in time."""
         self.again_at = 0.0
@@ -61,6 +64,8 @@ class Transfer:
         """The slave that was told to answer no more reads."""
         self.held = True
         """False while that slave has not answered."""
+        self._numbers: deque[int] = deque()
+        """The numbers of the copy's parcels on their way."""
         self._ends: int | None = None
         self._settings = settings
         self._changes: Iterator[EntryChange] | None = bucket.serialise(
@@ -74,8 +79,15 @@ class Transfer:
 
     @property
     def copied(self) -> bool:
-        """Were all entries sent and all parcels taken?"""
-        return self._changes is None and not self._kept and not self.on_the_way
+        """Were all parcels of the copy sent and taken? Those of later changes do not count: in a busy bucket there are
+        always some on their way."""
+        return self._changes is None and not self._kept and not self._copying()
+
+    def _copying(self) -> int:
+        """Count the parcels of the copy that are on their way."""
+        while self._numbers and self._numbers[0] < self.taken:
+            self._numbers.popleft()
+        return len(self._numbers)
 
     @property
     def ended(self) -> bool:
@@ -99,14 +111,16 @@ class Transfer:
 
     def parcels(self) -> Iterator[Parcel]:
         """Yield the next parcels, up to the number that may be on their way. Raises the plug-in's errors."""
-        while self.on_the_way < self._settings.parcels_max:
+        while self._copying() < self._settings.parcels_max:
             if self._changes is not None:
-                yield self._parcel(self._some(self._changes), [])
+                parcel = self._parcel(self._some(self._changes), [])
             elif self._kept:
                 some, self._kept = self._kept[:KEPT_MAX], self._kept[KEPT_MAX:]
-                yield self._parcel([], some)
+                parcel = self._parcel([], some)
             else:
                 return
+            self._numbers.append(parcel.number)
+            yield parcel
 
     def _some(self, changes: Iterator[EntryChange]) -> list[EntryChange]:
         settings, found, size = self._settings, list[EntryChange](), 0

@@ -321,6 +321,37 @@ async def test_an_order_that_was_carried_out_already_is_no_error(autojump_clock:
             assert done == orders * 2 and second.state.rows == before.rows
 
 
+async def test_orders_that_are_refused_are_planned_anew_from_the_rows_that_came(
+    autojump_clock: Any,
+) -> None:
+    """The rows were older than those of the managers when the orders were planned."""
+    async with running() as group:
+        components = distribute(group.deployment).components
+        group.kill("n3")
+        async with group.administrator() as first, group.administrator() as second:
+            await second.wait_until(lambda state: len(state.managers) == 4)
+            await group.start("n3")
+            for administrator in (first, second):
+                await administrator.wait_until(lambda state: len(state.managers) == 5)
+            old = restoration(group.deployment, second.state, components)
+            elsewhere = recreation(group.deployment, first.state)
+            await carry_out(first, elsewhere, lambda order: None)
+            await second.wait_until(
+                lambda state: all(row.slave is not None for row in state.rows.values())
+            )
+            with pytest.raises(Refused):
+                await carry_out(second, old, lambda order: None)
+            await carry_out(
+                second,
+                old,
+                lambda order: None,
+                plan=lambda state: restoration(group.deployment, state, components),
+            )
+            for bucket, row in second.state.rows.items():
+                assert row.slave is not None
+                assert (row.master.component, row.slave.component) == components[bucket]
+
+
 async def test_an_instance_that_is_not_there_is_reported(autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
         group = Nodes(nursery, deployed())

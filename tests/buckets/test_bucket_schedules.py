@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from jgroups_py.buckets.leaving import LeavingMoves
 from jgroups_py.testing.explorer.back_ends import load
 from jgroups_py.testing.explorer.buckets import repartition
+from jgroups_py.testing.explorer.buckets.administered import play_orders
 from jgroups_py.testing.explorer.buckets.repartition import play_repartition
 from jgroups_py.testing.explorer.buckets.schedule import draw, play
 
@@ -56,6 +58,55 @@ def test_schedules_with_two_versions_of_the_plug_in_hold(first: int) -> None:
     for seed in range(first, first + 3):
         command = "jgroups-py dev buckets-explore --profile buckets-versions --replay"
         assert play(draw(seed, versions=True)).problems == [], f"{command} {seed}"
+
+
+@pytest.mark.seed("A31", "A50")
+@pytest.mark.parametrize("first", [1, 4])
+def test_schedules_hold_where_some_messages_are_late(first: int) -> None:
+    """Up to a fifth of all messages and views takes up to half a second longer. Slaves answer half of the reads."""
+    for seed in range(first, first + 3):
+        command = "jgroups-py dev buckets-explore --profile buckets-late --replay"
+        assert play(draw(seed, late=True)).problems == [], f"{command} {seed}"
+
+
+@pytest.mark.seed("A38", "A39", "A48", "A49", "A55")
+@pytest.mark.parametrize("first", [1, 4])
+def test_orders_are_carried_out_where_some_messages_are_late(first: int) -> None:
+    runs = []
+    for seed in range(first, first + 3):
+        runs.append(play_orders(draw(seed, late=True, orders=True)))
+        command = "jgroups-py dev buckets-explore --profile buckets-orders --replay"
+        assert runs[-1].problems == [], f"{command} {seed}"
+    assert sum(run.moves for run in runs) > 50
+    assert play_orders(draw(first, late=True, orders=True)).story == runs[0].story
+
+
+@pytest.mark.parametrize(
+    ("seed", "lost"),
+    [(5, "rows"), (48, "messages")],
+    ids=["first-rows", "first-messages"],
+)
+def test_what_late_messages_once_broke_holds(seed: int, lost: str) -> None:
+    """A backup had no copy because the first rows were lost with their sender. The first message of a new member was dropped."""
+    assert play_orders(draw(seed, late=True, orders=True)).problems == [], lost
+
+
+def test_an_order_that_is_refused_and_a_move_without_end_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin = LeavingMoves.begin
+    case = draw(2, late=True, orders=True)
+    for what in ("refused", "silent"):
+
+        def broken(self: Any, copy: Any, asker: Any, move: Any, moving: int, w: str = what) -> bool:
+            if w == "silent":
+                return False
+            return begin(self, None, asker, move, moving)
+
+        monkeypatch.setattr(LeavingMoves, "begin", broken)
+        (first, *_) = play_orders(case).problems
+        assert first.check == "orders"
+        assert ("the master is not here" if what == "refused" else "no end") in first.detail
 
 
 @pytest.mark.seed("A21", "A22", "A57")

@@ -377,8 +377,18 @@ def _carry_out(
             for order in orders:
                 tell(str(order))
         else:
+            planned, orders = orders, []
+
+            def told(order: BucketOrder) -> None:
+                orders.append(order)
+                tell(str(order))
+
             await carry_out(
-                administrator, orders, lambda order: tell(str(order)), pause=pause or 0.0
+                administrator,
+                planned,
+                told,
+                pause=pause or 0.0,
+                plan=lambda state: plan(deployment, state),
             )
         tell(f"{len(orders)} moves{' would be made' if dry_run else ''}")
 

@@ -34,7 +34,8 @@ CHUNK: Final = 10
     default=Buckets.profiles[0],
     show_default=True,
     help="blips: cuts are so short that views hardly last. versions: buckets move between two versions of the plug-in. "
-    "repartition: the entries go into an instance with another number of buckets.",
+    "repartition: the entries go into an instance with another number of buckets. late: some messages take up to half a second longer. "
+    "orders: an administrator's orders are carried out then.",
 )
 @json_option
 @click.option(

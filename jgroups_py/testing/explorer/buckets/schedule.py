@@ -28,7 +28,7 @@ from jgroups_py.buckets.errors import BucketError, OutcomeUnknown
 from jgroups_py.buckets.index import IndexCopy
 from jgroups_py.buckets.machine import BucketMachine
 from jgroups_py.buckets.messages import BucketRow, EntryChange
-from jgroups_py.buckets.plugin import Request
+from jgroups_py.buckets.plugin import ReadAt, Request
 from jgroups_py.buckets.settings import InstanceSettings
 from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, TokenLedger, ledger
@@ -47,6 +47,8 @@ MOVE_SECONDS: Final = 0.04
 FILLED: Final = 8.0
 """Seconds of requests before a re-partition begins."""
 KIND: Final = "buckets"
+LATE_SHARES: Final = (0.01, 0.05, 0.2)
+LATE_SECONDS: Final = (0.05, 0.2, 0.5)
 FAULTS: Final = ("lose", "move", "move", "cut_off")
 """The faults to draw from; moves are twice as likely."""
 
@@ -59,7 +61,8 @@ PlannedFault = tuple[float, str]
 class BucketCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One schedule. ``blips``: cuts are so short that the views of both sides hardly last. ``versions``: two nodes have a second
     manager with a newer version of the plug-in, and buckets move between the versions, up and down. ``repartition``: the entries go into
-    another instance meanwhile (repartition.py)."""
+    another instance meanwhile (repartition.py). ``late``: the share of late messages, and the most seconds; then half of the reads are for
+    slaves. ``orders``: an administrator gives orders to an instance without faults (administered.py)."""
 
     kind: str
     seed: int
@@ -68,16 +71,28 @@ class BucketCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     asks: tuple[PlannedAsk, ...]
     faults: tuple[PlannedFault, ...]
     repartition: bool = False
+    late: tuple[float, float] = (0.0, 0.0)
+    orders: bool = False
 
 
 def draw(
-    seed: int, *, blips: bool = False, versions: bool = False, repartition: bool = False
+    seed: int,
+    *,
+    blips: bool = False,
+    versions: bool = False,
+    repartition: bool = False,
+    late: bool = False,
+    orders: bool = False,
 ) -> BucketCase:
     """Draw the schedule of a seed."""
     asks, faults = _drawn(_chance(seed))
     if repartition:
         asks = [ask for ask in asks if ask[0] < FILLED]
-    return BucketCase(KIND, seed, blips, versions, tuple(asks), tuple(faults), repartition)
+    chance = random.Random(f"buckets-late/{seed}")
+    tail = (chance.choice(LATE_SHARES), chance.choice(LATE_SECONDS)) if late else (0.0, 0.0)
+    return BucketCase(
+        KIND, seed, blips, versions, tuple(asks), tuple(faults), repartition, tail, orders
+    )
 
 
 def _chance(seed: int) -> random.Random:
@@ -155,7 +170,8 @@ class Stage:
             buckets=buckets, index_copies=tuple(f"i/{n}" for n in NODES[:3]), lease=1.0
         )
         self.placement = placement
-        self.world = BucketWorld(self.settings, case.seed)
+        self.world = BucketWorld(self.settings, case.seed, late=case.late)
+        self.at_slaves = random.Random(f"reads/{case.seed}") if case.late[0] else None
         self.run = Run(case.seed, story=self.world.story)
         self.busy = False
         """True while a node is away."""
@@ -188,8 +204,8 @@ class Stage:
         for name in NODES[:3]:
             member = self.world.alive(name)
             if member is not None:
-                index = self.world.machines[member].indices[f"i/{name}"]
-                if index.has_quorum:
+                index = self.world.machines[member].indices.get(f"i/{name}")
+                if index is not None and index.has_quorum:
                     return index
         return None
 
@@ -220,7 +236,11 @@ class Stage:
             else:
                 asked.answer = answer[0][1].decode() if answer else ""
 
-        self.world.request(member, Request(f"+{token}".encode() if token else b"?", key), answered)
+        read_at: ReadAt | None = None
+        if self.at_slaves is not None and not token and self.at_slaves.random() < 0.5:
+            read_at = "slave"
+        body = f"+{token}".encode() if token else b"?"
+        self.world.request(member, Request(body, key, read_at=read_at), answered)
 
     def operate(self, what: str, *arguments: Any, **options: Any) -> None:
         """Do an administrator's operation at any router."""

@@ -18,7 +18,8 @@ Build = Callable[[BucketMachine], None]
 
 
 class BucketWorld:
-    """``latency``: least and most of a message. ``detection``: least and most until the others have a view without a lost member."""
+    """``latency``: least and most of a message. ``detection``: least and most until the others have a view without a lost member.
+    ``late``: the share of messages and views that are late, and the most additional seconds. Those behind them on the same link wait."""
 
     def __init__(
         self,
@@ -27,9 +28,13 @@ class BucketWorld:
         *,
         latency: tuple[float, float] = (0.0005, 0.003),
         detection: tuple[float, float] = (1.0, 2.0),
+        late: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self.settings, self.random = settings, random.Random(seed)
-        self.latency, self.detection = latency, detection
+        self.latency, self.detection, self.late = latency, detection, late
+        # Draws of its own keep the schedules of seeds without late messages the same.
+        self._chance = random.Random(f"late/{seed}")
+        self._view_at: dict[str, float] = {}
         self.now = 0.0
         self.machines: dict[str, BucketMachine] = {}
         self.builds: dict[str, tuple[str, str, Build]] = {}
@@ -49,8 +54,11 @@ class BucketWorld:
     # --- time
 
     def at(self, delay: float, job: Callable[[], None]) -> None:
+        self._at_time(self.now + delay, job)
+
+    def _at_time(self, when: float, job: Callable[[], None]) -> None:
         self._count += 1
-        heapq.heappush(self._events, (self.now + delay, self._count, job))
+        heapq.heappush(self._events, (when, self._count, job))
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
         """Let time pass. True: ``until`` became true."""
@@ -127,8 +135,11 @@ class BucketWorld:
         """Give each member the view of its side, each at its own moment."""
         for member in list(self._order):
             view = tuple(m for m in self._order if self._group[m] == self._group[member])
-            self.at(
-                self.random.uniform(0, 0.02),
+            at = self.now + self.random.uniform(0, 0.02) + self._tail()
+            if self.late[0]:  # a member gets its views in order
+                at = self._view_at[member] = max(at, self._view_at.get(member, 0.0))
+            self._at_time(
+                at,
                 lambda m=member, v=view: self._view(m, v, merged),  # type: ignore[misc]
             )
 
@@ -164,10 +175,15 @@ class BucketWorld:
             self.flush(member)
 
     def _send(self, frm: str, to: str, data: bytes) -> None:
-        latency = self.random.uniform(*self.latency) + self.slow.get((frm, to), 0.0)
+        latency = self.random.uniform(*self.latency) + self.slow.get((frm, to), 0.0) + self._tail()
         arrival = max(self.now + latency, self._arrival.get((frm, to), 0.0))
         self._arrival[frm, to] = arrival
-        self.at(arrival - self.now, lambda: self._arrive(frm, to, data))
+        # As a time, not as a delay: rounding would change the order of two messages that arrive at once.
+        self._at_time(arrival, lambda: self._arrive(frm, to, data))
+
+    def _tail(self) -> float:
+        share, most = self.late
+        return self._chance.uniform(0.0, most) if share and self._chance.random() < share else 0.0
 
     def _arrive(self, frm: str, to: str, data: bytes) -> None:
         machine = self.machines.get(to)
