@@ -152,9 +152,8 @@ class LeavingMoves:
         asked = self._questions.find(reserved.ask)
         had = asked[1].reserved if asked is not None else None
         if asked is None or (had is not None and had.txn != reserved.txn):
-            if (
-                reserved.copies
-            ):  # the move was given up, or another index copy that was asked was first
+            # The move was given up, or another index copy that was asked was first.
+            if reserved.copies:
                 self._questions.give_up(reserved)
             return
         if index != reserved.txn[0]:
