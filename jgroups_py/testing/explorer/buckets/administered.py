@@ -63,8 +63,11 @@ class _Orders:
         self._commands = 0
 
     def play(self) -> None:
-        name = self.stage.random.choice(NODES)
-        self._lose_and_return(name)
+        # Late messages may have kept the nodes from making the instance in the first second.
+        whole = self.stage.is_whole
+        if not whole() and not self._until("the instance is made", whole):
+            return
+        self._lose_and_return(self.stage.random.choice(NODES))
         self._command("recreate", self._planned(recreation))
         self._command("restore", self._home)
         if self.stage.random.random() < 0.5:
