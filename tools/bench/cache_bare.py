@@ -1,5 +1,5 @@
-"""What two bare processes reach that do no more than a put does: compute, send, poll for the answer. It shows how much of a put's
-tail is the machine's and the interpreter's.
+"""Two bare processes do no more than a put does: they compute, send, and poll for the answer. So they show how much of a put's tail
+is the machine's and the interpreter's.
 
 Each message carries the number of steps that both sides compute. The caller finds the number with which the median is that of the
 puts measured before.
