@@ -67,7 +67,7 @@ async def carry_out(
     plan: Plan | None = None,
 ) -> None:
     """Give orders, one after the other. ``told``: called after each. ``pause``: seconds between two of them. An order whose copy is
-    there already is not given: the plan was made of older rows, or another administrator was first.
+    there already is neither given nor told: the plan was made of older rows, or another administrator was first.
 
     A refused order is given again after a moment, because this member's rows may be older than those of the managers. ``plan``: makes
     the orders anew from the rows that have come meanwhile.
@@ -76,9 +76,11 @@ async def carry_out(
     waiting, refusals = list(orders), 0
     while waiting:
         order = waiting[0]
+        if order.stands_in(node.state.rows.get(order.bucket)):
+            del waiting[0]
+            continue
         try:
-            if not order.stands_in(node.state.rows.get(order.bucket)):
-                await _give(node, order)
+            await _give(node, order)
         except Refused as refusal:
             refusals += 1
             if refusals == ATTEMPTS_MAX:

@@ -379,11 +379,11 @@ class BucketManager:
 
     def _on_told(self, told: Told) -> None:
         asked = self.moves.asked(told)
+        if told.row is not None:  # it is decided, even if the question was asked anew meanwhile
+            self._on_row(told.row)
         if asked is None:
             return
         copy, transfer = asked
-        if told.row is not None:
-            self._on_row(told.row)
         self._after_move(copy, self.moves.told(copy, transfer, told))
 
     def _on_cancel(self, asker: Cep, cancel: Cancel) -> None:

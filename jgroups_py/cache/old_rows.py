@@ -24,8 +24,9 @@ PAGE: Final = 1000
 """The most rows in one question to the others."""
 FOUND_MAX: Final = 1000
 """Number of found rows at which the search ends."""
-LOOKS: Final = 5
-"""Number of looks in which a row must have no owner: an owner removes a node first, and its row a little later."""
+LOOKS: Final = 10
+"""Number of looks in which a row must have no owner: an owner removes a node first, and its row a little later. A node that is made
+and removed all the time, in a slow store, was without one in three looks in a row in one of six runs."""
 AGAIN_AFTER: Final = 0.2
 """Seconds between two of these looks."""
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from jgroups_py.channel.health import write_whole
+from jgroups_py.channel.health import NAME_SHOWN, write_whole
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.stack.inspection import counters_of, settings_of
 from jgroups_py.stack.raised import said
@@ -53,6 +53,8 @@ AFTER: Final = 3.0
 QUIET: Final = 30.0
 """Seconds from one file to the next, unless the block ends."""
 FORMAT: Final = 1
+_moving: Final = threading.Lock()
+"""Held while files get other names."""
 
 TRIGGERS: Final[Mapping[tuple[str, str], str]] = {
     ("GMS", "suspect"): "members are suspected",
@@ -230,14 +232,15 @@ class _LogLines(logging.Handler):
 def _write(file: Path, text: str) -> None:
     """Write this one whole, and keep the older files under other names. They move only after the text is on the disk: a
     full disk takes none of them away."""
-    new = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
+    new = file.with_name(f".{file.name[:NAME_SHOWN]}.{os.getpid()}.{threading.get_ident()}")
     write_whole(new, text)
     names = [file, *(file.with_name(f"{file.name}.{n}") for n in range(1, FILES_MAX))]
-    try:
-        for newer, older in reversed(list(pairwise(names))):
-            with suppress(FileNotFoundError):  # another member may write to the same file
-                os.replace(newer, older)
-        os.replace(new, file)
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
+    with _moving:  # members of one process may write to the same file
+        try:
+            for newer, older in reversed(list(pairwise(names))):
+                with suppress(FileNotFoundError):
+                    os.replace(newer, older)
+            os.replace(new, file)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise

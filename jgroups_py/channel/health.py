@@ -25,6 +25,8 @@ WRITE_EVERY: Final = 2.0
 """Seconds between two writes while the view stays the same."""
 LOOK_EVERY: Final = 0.2
 """Seconds between two looks at the view."""
+NAME_SHOWN: Final = 40
+"""Characters of a file's name in that of its temporary file. A whole one could make it too long."""
 NAMES_MAX: Final = 1000
 """The most members whose names are written; all are counted."""
 VARIABLE: Final = "JGROUPS_HEALTH_FILE"
@@ -108,7 +110,7 @@ class HealthFile:
 
 def write_whole(file: Path, text: str) -> None:
     """Write the file whole, and readable for its owner only."""
-    new = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}.new")
+    new = file.with_name(f".{file.name[:NAME_SHOWN]}.{os.getpid()}.{threading.get_ident()}.new")
     new.unlink(missing_ok=True)
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

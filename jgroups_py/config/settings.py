@@ -196,7 +196,8 @@ def build_one(
     values: dict[str, Any] = {}
     for attribute in protocol.empty:
         field = _field_of(config_class, attribute.key)
-        if field not in hints and not _is_ignored(config_class, attribute.key):
+        refused = _refused(config_class, attribute.key) is not None
+        if field not in hints and not refused and not _is_ignored(config_class, attribute.key):
             raise _unknown_attribute(protocol, attribute, config_class)
     for attribute in protocol.attributes:
         field = _field_of(config_class, attribute.key)

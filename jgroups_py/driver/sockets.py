@@ -175,7 +175,8 @@ class SocketDriver(Driver):
             others = 0 if self.answered else others + 1
             count = self.answered or count
             served += 1
-            if served % self.limits.watched_max == 0:
+            if served >= self.limits.watched_max:
+                served = 0
                 await trio.lowlevel.checkpoint()
 
     # --- doing

@@ -47,17 +47,17 @@ def counters_of(protocol: Any) -> dict[str, int | float]:
     """Return the counters of a protocol, for somebody who looks. The ``statistics`` of a user's protocol may raise, or
     have more than numbers; a look ends no member, so such values are left out."""
     try:
-        told = protocol.statistics().items()
+        told = protocol.statistics()
+        return {k: v for k, v in told.items() if type(k) is str and _is_shown(v)}
     except Exception as error:
         protocol._statistics_failures += 1
         if protocol._statistics_failures == 1:
             protocol.log.warning("its statistics cannot be shown: %s", said(error))
         return {}
-    return {k: v for k, v in told if type(k) is str and _is_shown(v)}
 
 
 def _is_shown(value: Any) -> bool:
-    return type(value) is float or (type(value) is int and abs(value) < NUMBER_MAX)
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < NUMBER_MAX)
 
 
 def attributes_of(protocol: Any) -> dict[str, str]:

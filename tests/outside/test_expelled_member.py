@@ -24,8 +24,8 @@ QUICK = {
     "FD_ALL3.interval": "500ms",
     "VERIFY_SUSPECT2.timeout": "500ms",
     # Announcements come no sooner than with udp.xml: the merge must not depend on more frequent ones.
-    "MERGE3.min_interval": "10s",
-    "MERGE3.max_interval": "30s",
+    "MERGE3.min_interval": "60s",
+    "MERGE3.max_interval": "120s",
 }
 Row = dict[str, Any]
 

@@ -35,12 +35,18 @@ CACHES = {
 
 
 @contextmanager
-def callers(folder: Path, kind: str, seed: int) -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """Three processes."""
+def callers(
+    folder: Path, kind: str, seed: int, *, kill: bool
+) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Three processes. That which is killed has more calls to make, so that it never ends before."""
     program, file = Path(__file__).parent / "history_peer.py", cache_file(folder, 3, CACHES[kind])
-    numbers = ["3", str(CALLERS), str(STEPS), str(seed)]
+    steps = {name: STEPS * (100 if kill and name == KILLED else 1) for name in "ABC"}
     commands = {
-        name: [str(program), str(file), name, *numbers, str(folder / name)] for name in "ABC"
+        name: [
+            *(str(program), str(file), name, "3"),
+            *(str(CALLERS), str(steps[name]), str(seed), str(folder / name)),
+        ]
+        for name in "ABC"
     }
     with peers(commands) as found:
         yield found
@@ -128,7 +134,7 @@ def kill_in_a_call(process: subprocess.Popen[str], file: Path) -> None:
 
 
 def run(folder: Path, kind: str, seed: int, *, kill: bool) -> list[Operation]:
-    with callers(folder, kind, seed) as found:
+    with callers(folder, kind, seed, kill=kill) as found:
         for peer in found.values():
             assert said(peer) == "ready"
         for peer in found.values():

@@ -148,6 +148,7 @@ class Run:
             and self.holdings > 20
             and {one.what.name for one in self.known} == {*NUMBERS, *WORDS, *LOCKS}
         ):
+            assert [problem for caller in self.callers for problem in caller.problems] == []
             assert time.monotonic() < until, f"{len(self.known)} calls, {self.holdings} locks"
             time.sleep(0.1)
 

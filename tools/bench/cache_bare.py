@@ -7,15 +7,14 @@ puts measured before.
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
+from jgroups_py.driver.answer_watch import offer_processor
 from jgroups_py.tools.bench.cache_perf import figures
 
 HOST: Final = "127.0.0.1"
@@ -37,14 +36,14 @@ def compute(steps: int) -> None:
         seen[step % 7] = (step, str(step))
 
 
-def _poll(sock: socket.socket, offer: Callable[[], object] = os.sched_yield) -> bytes:
+def _poll(sock: socket.socket) -> bytes:
     """Return the next bytes; none at the end. Raises TimeoutError."""
     until = time.perf_counter() + PATIENCE
     while True:
         try:
             return sock.recv(65_536)
         except BlockingIOError:
-            offer()
+            offer_processor()
         if time.perf_counter() > until:
             raise TimeoutError(f"nothing came for {PATIENCE:g} s")
 
@@ -53,13 +52,16 @@ def _window(sock: socket.socket, steps: int, seconds: float) -> list[float]:
     """Return the seconds of each exchange."""
     clock, message = time.perf_counter, _STEPS.pack(steps).ljust(REQUEST, b"x")
     took: list[float] = []
-    until = clock() + seconds
-    while (began := clock()) < until:
+    began = clock()
+    until = began + seconds
+    while began < until:
         compute(steps)
         sock.send(message)
         if not _poll(sock):
             raise ConnectionError("the other process has ended")
-        took.append(clock() - began)
+        now = clock()
+        took.append(now - began)
+        began = now
     return took
 
 

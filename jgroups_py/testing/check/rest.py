@@ -18,8 +18,9 @@ EMPTY: Final = {
 
 def waiting(stack: Stack) -> str | None:
     """Describe the work that still waits in a stack. None: nothing."""
-    for name, numbers in stack.statistics().items():
-        for key in EMPTY.get(name, ()):
+    for protocol in stack.protocols:
+        numbers = protocol.statistics()  # an error in it is found
+        for key in EMPTY.get(protocol.name, ()):
             if numbers.get(key):
-                return f"{name}.{key} is {numbers[key]}"
+                return f"{protocol.name}.{key} is {numbers[key]}"
     return None

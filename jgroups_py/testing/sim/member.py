@@ -278,7 +278,7 @@ class Member:
         self.stack.consumed(batch)
 
     def statistics(self) -> dict[str, Any]:
-        return dict(self.stack.statistics())
+        return {each.name: each.statistics() for each in self.stack.protocols}
 
     def __repr__(self) -> str:
         return f"<{self.name}#{self.incarnation} of {self.site}>"
