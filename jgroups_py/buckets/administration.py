@@ -72,8 +72,10 @@ async def carry_out(
     A refused order is given again after a moment, because this member's rows may be older than those of the managers. ``plan``: makes
     the orders anew from the rows that have come meanwhile.
 
-    Raises BucketError: an order was refused ``ATTEMPTS_MAX`` times, or its outcome is unknown. Earlier orders stay done."""
+    Raises BucketError: an order was refused ``ATTEMPTS_MAX`` times, many were refused because another administrator has other
+    aims, or an outcome is unknown. Earlier orders stay done."""
     waiting, refusals = list(orders), 0
+    refusals_left = len(waiting) + ATTEMPTS_MAX
     while waiting:
         order = waiting[0]
         if order.stands_in(node.state.rows.get(order.bucket)):
@@ -83,7 +85,8 @@ async def carry_out(
             await _give(node, order)
         except Refused as refusal:
             refusals += 1
-            if refusals == ATTEMPTS_MAX:
+            refusals_left -= 1
+            if refusals == ATTEMPTS_MAX or not refusals_left:
                 raise Refused(f"{order}: {refusal}") from None
             await trio.sleep(AGAIN_AFTER)
             if plan is not None:

@@ -437,10 +437,12 @@ class IndexCopy:
     def _first_rows(self, before: IndexState, decided: IndexState) -> list[BucketRow]:
         """Return the rows of the first epoch that are over now. By them a manager makes its first copies. It may not have heard of
         them, because the copy that made the instance is lost with its messages."""
+        states = (before,) if self.state is before else (self.state, before)
         first = {
             bucket: row
-            for state in (self.state, before)
+            for state in states
             for bucket, row in state.rows.items()
+            if row is not decided.rows[bucket]
             if row.epoch == 1 and decided.rows[bucket].epoch > 1
         }
         return list(first.values())
@@ -519,8 +521,8 @@ class IndexCopy:
         update.waits_for = set(update.asked)
         copies = sorted(update.asked)
         self.port.post(reservation.manager, Reserved(reservation.ask, update.txn, copies))
-        # Where messages are slow, the move needs about as long as this update did.
-        patience = max(self.settings.ask_timeout, self.port.now - update.began)
+        # Where messages are slow, the move needs a little longer than this update did: five messages in a row for four.
+        patience = max(self.settings.ask_timeout, 2 * (self.port.now - update.began))
         self.port.after(patience, lambda: self._end_reservation(update))
 
     def _end_reservation(self, update: Update) -> None:

@@ -98,8 +98,10 @@ class LeavingMoves:
                 transfer.holding, transfer.held = old, False
                 self._port.post(old, Hold(copy.bucket.id, copy.row.epoch, True, transfer.number))
         if transfer.phase == "ending" and transfer.ended and transfer.held:
-            transfer.phase = "reserving"
-            self._questions.ask(copy, transfer)
+            # The lock lasts until the destination has taken what is on its way.
+            if transfer.on_the_way <= 2 * self._settings.pipeline_max:
+                transfer.phase = "reserving"
+                self._questions.ask(copy, transfer)
         if transfer.phase == "draining" and not copy.outstanding and not transfer.on_the_way:
             self._decide(copy, transfer)
         return False
@@ -151,7 +153,7 @@ class LeavingMoves:
         """The index is prepared, so now a lock is short. Or the reservation is over: then ask again."""
         asked = self._questions.find(reserved.ask)
         had = asked[1].reserved if asked is not None else None
-        if asked is None or (had is not None and had.txn != reserved.txn):
+        if asked is None or (had is not None and had.txn[0] != reserved.txn[0]):
             # The move was given up, or another index copy that was asked was first.
             if reserved.copies:
                 self._questions.give_up(reserved)
@@ -212,8 +214,11 @@ class LeavingMoves:
 
     def new_row(self, copy: Copy, transfer: Transfer, row: BucketRow) -> bool:
         """End the move: the pair has a new row, by the move or by another update."""
-        if row == transfer.moved() and transfer.phase == "deciding":
-            self._finish(copy, transfer, row)
+        moved = transfer.moved()
+        # A parcel of the new master is its word that it has this epoch (BucketManager._on_parcel); it does not name the slave.
+        is_moved = row == moved or (row.epoch, row.master) == (moved.epoch, transfer.move.to)
+        if is_moved and transfer.phase == "deciding":
+            self._finish(copy, transfer, moved)
             return False
         return self._give_up(copy, transfer, "the pair has changed")
 

@@ -62,8 +62,8 @@ class BucketManager:
         self.port, self.info, self.provider, self.settings = port, info, provider, settings
         self.copies: dict[int, Copy] = {}
         self._left: dict[int, int] = {}
-        """The epoch in which a bucket's copy was deleted here, by bucket. So an older row, from a router that was cut
-        off, creates no empty copy."""
+        """The epoch in which a bucket's copy was deleted here, or was known to be elsewhere, by bucket. So an older row, from a
+        router that was cut off, creates no empty copy."""
         self.contents: dict[int, list[EntryChange]] = {}
         """The buckets' first entries, from archives, when the instance is created. Empty by default; each is removed
         when its row comes."""
@@ -172,7 +172,8 @@ class BucketManager:
                 self.counts["old_rows"] += 1
             elif mine is None:
                 self.contents.pop(row.bucket, None)
-            elif row.epoch == 1:
+                self._left[row.bucket] = row.epoch
+            elif row.epoch == 1 and row.bucket not in self.incoming:
                 self._create_bucket(row)
             elif row.bucket not in self.incoming:
                 self.counts["copies_missing"] += 1

@@ -38,18 +38,19 @@ class MoveQuestions:
         self._asks = {n: a for n, a in self._asks.items() if a[1] is not transfer}
 
     def ask(self, copy: Copy, transfer: Transfer) -> None:
-        """Ask for a reservation, or for the decision, as the move's phase needs. A repeated question for a reservation keeps its
-        number, so that an answer counts although it needs longer than ``ask_timeout``."""
+        """Ask for a reservation, or for the decision, as the move's phase needs. A repeated question keeps its number, so that an
+        answer counts although it needs longer than ``ask_timeout``."""
         if transfer.phase not in ("reserving", "deciding"):
             return
         reserve = transfer.phase == "reserving"
         wanted = transfer.wanted()
-        number = transfer.reserve_ask if reserve else None
-        if number is None or number not in self._asks:
-            number = self._port.random.getrandbits(62)
+        question = (transfer.phase, wanted)
+        number = transfer.ask
+        if number not in self._asks or transfer.question != question:
+            number = transfer.ask = self._port.random.getrandbits(62)
+            transfer.question = question
             self.forget(transfer)
             self._asks[number] = (copy, transfer)
-        transfer.reserve_ask = number if reserve else None
         found = index_copies(self._port, self._settings)
         indices = sorted(found, key=lambda index: index.member == self._port.cep.member)
         transfer.asked = transfer.reserved = None

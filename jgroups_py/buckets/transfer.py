@@ -54,8 +54,10 @@ class Transfer:
         """The index copy that was asked last."""
         self.reserved: Reserved | None = None
         """The reservation that the index copies keep for this move."""
-        self.reserve_ask: int | None = None
-        """The number of the question for a reservation."""
+        self.ask = -1
+        """The number of the last question."""
+        self.question: tuple[Phase, BucketRow] | None = None
+        """That question: asked in this phase, for this row."""
         self.silent = 0
         """Questions to the index without an answer in time."""
         self.again_at = 0.0

@@ -3,7 +3,7 @@
 A node is lost and comes back. From then on the instance is whole and nothing fails. So each order must be carried out: recreate,
 restore, exempt, createindex, an upgrade to another manager on the same node and back. A refused order is given again as ``carry_out``
 and ``move_all`` do; a refusal that stays is a violation, as is an order without an end within ``ORDER_MAX``. A cancelled move has an
-end, and nothing is left of it: no lock, no transfer, no copy on its way, no kept row.
+end, and nothing is left of it: no lock, no transfer, no copy on its way.
 
 Each command is a member of its own that joins and leaves, as ``jgroups-py buckets`` does.
 """
