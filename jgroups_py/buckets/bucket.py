@@ -302,6 +302,15 @@ class Bucket:
         if len(self._remembered) > self._remembered_max:
             del self._remembered[next(iter(self._remembered))]
 
+    def remember_older(self, older: Sequence[Kept]) -> None:
+        """Remember answers that are older than all that are remembered already. If there is not enough room for them,
+        the oldest are left out."""
+        before = {kept.id: kept for kept in older if kept.id not in self._remembered}
+        room = self._remembered_max - len(self._remembered)
+        for surplus in list(before)[: max(len(before) - room, 0)]:
+            del before[surplus]
+        self._remembered = before | self._remembered
+
     def remembered(self, request_id: RequestId) -> Kept | None:
         return self._remembered.get(request_id)
 

@@ -31,8 +31,12 @@ class IncomingCopy:
                 bucket.unserialise_entry(change)
         except PLUGIN_ERRORS as error:
             return text_of(error, 500)
-        for kept in parcel.kept:
-            bucket.remember(kept)
+        if parcel.changes:
+            for kept in parcel.kept:
+                bucket.remember(kept)
+        else:
+            # They were remembered before the move began. Those of changes during the move came earlier.
+            bucket.remember_older(parcel.kept)
         if parcel.last is not None and parcel.last != len(bucket):
             return f"{len(bucket)} of {parcel.last} entries came"
         return ""

@@ -117,7 +117,8 @@ class Transfer:
             if self._changes is not None:
                 parcel = self._parcel(self._some(self._changes), [])
             elif self._kept:
-                some, self._kept = self._kept[:KEPT_MAX], self._kept[KEPT_MAX:]
+                # the newest first, because the destination puts each parcel before the answers that it has
+                some, self._kept = self._kept[-KEPT_MAX:], self._kept[:-KEPT_MAX]
                 parcel = self._parcel([], some)
             else:
                 return
