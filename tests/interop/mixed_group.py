@@ -28,6 +28,8 @@ ALLOWED_LOG = {
     "JGRP000015": "the system gives smaller socket buffers than udp.xml asks for",
     "failed handling message .*IOException: Stream closed": "Java reads from a connection that it "
     "is closing itself: two members connected to each other at once. Later versions say nothing",
+    "failed handling message .*RuntimeException: java.nio.channels.ClosedChannelException": "Java answers a CONNECT of "
+    "FD_SOCK2 on a connection that the other end, whose neighbour has changed, has closed at the same moment",
     "failed sending graceful close .*(Socket closed|Broken pipe|Connection reset)": "Java closes a "
     "connection that the other end has closed at the same moment, or whose process was killed",
     "failed accepting connection from peer SSLSocket.*SocketException: Socket is closed": "the other end has "
