@@ -6,7 +6,7 @@
     Redeem          manager -> each copy: the kept state is a proposal from now on, and the copy tells the initiator
     unlock          when all copies have told it, as for any update
 
-A reservation ends if it is not redeemed within ``ask_timeout``, or within the time that its preparation took, if that is longer. It also
+A reservation ends if it is not redeemed within ``ask_timeout``, or within twice the time of its preparation, if that is longer. It also
 ends if one of its parties leaves the view, or if it holds up a change after a view. Then its manager asks without preparation. Kept states
 are forgotten with the lock of their update; a redeemed one is a proposal as any other, which the next update finds and finishes.
 """

@@ -69,6 +69,12 @@ def test_schedules_hold_where_some_messages_are_late(first: int) -> None:
         assert play(draw(seed, late=True)).problems == [], f"{command} {seed}"
 
 
+@pytest.mark.parametrize("seed", [329, 697, 845])
+def test_slaves_that_a_late_settling_takes_away_are_recreated(seed: int) -> None:
+    """All pairs had a slave when the schedule looked; the index decided the loss of one side of the cut later."""
+    assert play(draw(seed, late=True)).problems == []
+
+
 @pytest.mark.seed("A38", "A39", "A48", "A49", "A55")
 @pytest.mark.parametrize("first", [1, 4])
 def test_orders_are_carried_out_where_some_messages_are_late(first: int) -> None:

@@ -10,7 +10,7 @@ from seed_instance import MASTERS, Instance, key_in
 
 from jgroups_py.buckets import Cep, Request
 from jgroups_py.buckets.errors import Refused
-from jgroups_py.buckets.messages import BucketRow, Kept, Parcel, Placed
+from jgroups_py.buckets.messages import BucketRow, Kept, Parcel, Placed, Told
 from jgroups_py.testing.explorer.buckets.ledger import OLD
 from jgroups_py.testing.explorer.buckets.world import BucketWorld
 
@@ -87,6 +87,30 @@ def test_a_move_is_done_if_the_new_master_moves_a_copy_back_before_the_index_say
     world.run(1.0)
     assert moving.moves == [decided]
     assert world.machines["x.1"].indices["i/x"].state.rows[0] == decided
+
+
+def test_a_decided_row_is_taken_although_its_question_is_forgotten() -> None:
+    source = Moving("master").world.machines["source.1"].managers["m/source"]
+    row = source.copies[0].row
+    decided = BucketRow(0, row.epoch + 1, row.master)
+    source.handle(Cep("x.1", "i/x"), Told(1, True, "", decided))
+    assert source.copies[0].row == decided
+
+
+@pytest.mark.seed("A51")
+def test_a_bucket_is_not_locked_while_many_changes_are_on_their_way() -> None:
+    """The lock would last until the destination has taken them. 400 are on their way, and 128 are allowed."""
+    moving = Moving("master")
+    world = moving.world
+    world.slow["there.1", "source.1"] = 400 * MS
+    copy = world.machines["source.1"].managers["m/source"].copies[0]
+    for _ in range(3_000):
+        moving.change()
+        world.run(MS)
+    assert moving.phase == "ending" and not copy.locked and not moving.moves
+    assert world.run(5.0, lambda: bool(moving.moves)), "it is quiet now"
+    assert isinstance(moving.moves[0], BucketRow)
+    moving.judge()
 
 
 @pytest.mark.parametrize("first", ["the copy", "that it is elsewhere"])

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from jgroups_py.protocols.failure.verify_suspect2 import VERIFY_SUSPECT2
+from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 from jgroups_py.testing.check.bounds import Bounds
 from jgroups_py.testing.check.checkers import Checker
 from jgroups_py.testing.check.deaths import Deaths
@@ -337,8 +338,6 @@ def world() -> World:
 
 
 def test_bounds_of_a_protocol_are_computed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
-
     checker = Checker()
     for member in world.everybody:
         checker.watch(member)
@@ -434,3 +433,16 @@ def test_waiting_messages_are_reported(world: World) -> None:
     a.send(b"one")
     world.run_for(0.1)
     assert waiting(a.stack) == "NAKACK2.unstable is 1"
+
+
+def test_counters_that_raise_are_found_at_rest(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``Stack.statistics`` leaves such counters out, and nothing would seem to wait."""
+    a = world.member("A")
+    monkeypatch.setattr(NAKACK2, "statistics", lambda self: {"unstable": 1 // 0})
+    assert "NAKACK2" in a.stack.statistics()
+    with pytest.raises(ZeroDivisionError):
+        waiting(a.stack)
+    with pytest.raises(ZeroDivisionError):
+        a.statistics()

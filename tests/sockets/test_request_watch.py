@@ -116,6 +116,7 @@ async def steps_of(
     limit: float,
     monkeypatch: pytest.MonkeyPatch,
     others: int = 0,
+    watched_max: int = 16,
 ) -> tuple[int, dict[str, int]]:
     """Let a caller send each of ``count`` requests as soon as the one before it is answered, with ``others`` messages in between that
     nobody answers. Return the steps of the task that reads, and the driver's counters."""
@@ -134,7 +135,7 @@ async def steps_of(
         else:
             done.set()
 
-    driver = SocketDriver(Answering(answer), DriverLimits(watch=limit))
+    driver = SocketDriver(Answering(answer), DriverLimits(watch=limit, watched_max=watched_max))
     steps = Steps()
     async with trio.open_nursery() as nursery:
         await nursery.start(driver.run)
@@ -158,6 +159,18 @@ async def test_requests_are_served_in_one_step_and_others_run_between(
     assert counters["requests_watched"] >= count - 2, "all but the first ones"
     assert 3 <= steps <= 8, "a checkpoint after every ``watched_max``"
     assert counters["requests_watched_in_vain"] == 0
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("opened", [open_udp, open_tcp])
+@pytest.mark.parametrize("watched_max", [0, 1])
+async def test_others_run_after_each_request_if_no_more_are_allowed(
+    opened: Callable[[SocketDriver], socket.socket],
+    watched_max: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps, counters = await steps_of(opened, 20, 2, monkeypatch, watched_max=watched_max)
+    assert steps >= 18 and counters["requests_watched"] >= 18
 
 
 @pytest.mark.sockets

@@ -3,7 +3,7 @@
 Three members on this machine, a synchronous copy at one buddy; Redis with one replica; PySyncObj with
 three members (cache_perf.py, cache_peers.py). All are measured in turn in each run; figures are the medians of the
 runs. A peer that is not installed is named and left out. With --bare each run has two bare processes, too, that compute and poll
-as long as a put of one caller takes (cache_bare.py): their p99 is what such a put can have on this machine.
+as long as the first put takes (cache_bare.py): they show how much of its p99 is the machine's.
 """
 
 from __future__ import annotations
