@@ -14,12 +14,15 @@ from jgroups_py.tools.bench import cache_peers
 
 
 @pytest.mark.sockets
-def test_puts_and_gets_of_three_processes_are_measured() -> None:
+@pytest.mark.parametrize("members", [2, 3])
+def test_puts_and_gets_of_processes_are_measured(members: int) -> None:
     command = [sys.executable, "-m", "jgroups_py.tools.bench.cache", "--no-peers", "--json"]
+    command += ["--members", str(members)]
     command += ["--bare", "--runs", "1", "--seconds", "0.2", "--sizes", "100", "--callers", "1,4"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
+    assert result["members"] == members
     figures = result["figures"]["jgroups_py"]
     assert [(f["kind"], f["callers"]) for f in figures] == [
         ("put", 1),

@@ -1,7 +1,7 @@
 """``python -m jgroups_py.tools.bench.cache``: puts and gets a second beside Redis and PySyncObj.
 
-Three members on this machine, a synchronous copy at one buddy; Redis with one replica; PySyncObj with
-three members (cache_perf.py, cache_peers.py). All are measured in turn in each run; figures are the medians of the
+Members on this machine, a synchronous copy at one buddy; Redis with one replica; PySyncObj with
+three members (cache_perf.py, cache_peers.py). With --members 2 as many processes hold a value as with Redis. All are measured in turn in each run; figures are the medians of the
 runs. A peer that is not installed is named and left out. With --bare each run has two bare processes, too, that compute and poll
 as long as the first put takes (cache_bare.py): they show how much of its p99 is the machine's.
 """
@@ -96,13 +96,18 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1.5, help="for each figure")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--stack", default="tcp.xml")
+    parser.add_argument("--members", type=int, default=3, help="of ours, 2 or more")
     parser.add_argument("--no-peers", action="store_true", help="ours only")
     parser.add_argument("--bare", action="store_true", help="two bare processes, too")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.seconds <= 0 or arguments.runs < 1:
         parser.error("--seconds and --runs are more than 0")
-    plan = CachePerfPlan(arguments.sizes, arguments.callers, arguments.seconds, arguments.stack)
+    if arguments.members < 2:
+        parser.error("--members is 2 or more: a put waits for a buddy")
+    plan = CachePerfPlan(
+        arguments.sizes, arguments.callers, arguments.seconds, arguments.stack, arguments.members
+    )
     peers = [] if arguments.no_peers else list(cache_peers.PEERS)
     left_out = {peer: why for peer in peers if (why := cache_peers.missing(peer)) is not None}
     runs: dict[str, list[list[dict[str, Any]]]] = {
@@ -118,6 +123,7 @@ def main() -> int:
     result = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "stack": arguments.stack,
+        "members": arguments.members,
         "seconds": arguments.seconds,
         "runs": arguments.runs,
         "figures": {name: median_of(found) for name, found in runs.items()},

@@ -1,6 +1,6 @@
-"""Puts and gets a second of a cache with one buddy: three members, each a process of its own.
+"""Puts and gets a second of a cache with one buddy: two or more members, each a process of its own.
 
-One or several tasks ask the member in the middle; the others keep its copies, and their own share of the ring. A put
+One or several tasks ask the second member; the others keep its copies, and their own share of the ring. A put
 returns when the buddy has it. Lines of JSON go both ways, as in rpcperf.
 """
 
@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,7 +26,7 @@ from jgroups_py.tools.child_side import run_child, say, set_at_first_line
 from jgroups_py.tools.children import ready_children, start_process
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
-NAMES = ("A", "B", "C")
+NAMES = ("A", "B", "C")[:2]
 KEYS = 1000
 START_SECONDS = 30.0
 
@@ -40,6 +40,11 @@ class CachePerfPlan:
     seconds: float = 1.5
     stack: str = "tcp.xml"
     """A shipped stack; for members a file with the ports of this run."""
+    members: int = 3
+
+    @property
+    def names(self) -> list[str]:
+        return [f"M{number + 1}" for number in range(self.members)]
 
     @property
     def warm_up(self) -> float:
@@ -77,11 +82,11 @@ async def _member(plan: CachePerfPlan, number: int) -> None:
     )
     async with (
         trio.open_nursery() as nursery,
-        open_tree_cache(settings, name=NAMES[number]) as cache,
+        open_tree_cache(settings, name=plan.names[number]) as cache,
     ):
         begin = trio.Event()
         nursery.start_soon(set_at_first_line, begin, nursery.cancel_scope)
-        await cache.wait_protected(len(NAMES))
+        await cache.wait_protected(plan.members)
         say(event="ready")
         await begin.wait()
         if number == 1:
@@ -167,8 +172,8 @@ def _private(plan: CachePerfPlan, folder: str) -> CachePerfPlan:
     """Return the plan with a stack file that keeps this run apart from others."""
     stack = load_stack(plan.stack)
     file = Path(folder, "stack.xml")
-    file.write_text(to_xml(with_attributes(stack, private_attributes(stack, len(NAMES)))))
-    return CachePerfPlan(plan.sizes, plan.callers, plan.seconds, str(file))
+    file.write_text(to_xml(with_attributes(stack, private_attributes(stack, plan.members))))
+    return replace(plan, stack=str(file))
 
 
 async def _with_children(plan: CachePerfPlan) -> list[dict[str, Any]]:
@@ -179,7 +184,7 @@ async def _with_children(plan: CachePerfPlan) -> list[dict[str, Any]]:
 
     measured: list[dict[str, Any]] = []
     async with ready_children(
-        NAMES, start, START_SECONDS, missing="no caches with their buddies", patience=3
+        plan.names, start, START_SECONDS, missing="no caches with their buddies", patience=3
     ) as children:
         await children[1].tell(begin=True)
         for _ in range(2 * len(plan.sizes) * len(plan.callers)):
