@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TextIO
 
 import click
+
+NAME_KEPT: Final = 40
+"""Characters of a file's name in the name of its new version, which must not become too long."""
 
 
 class OutFile(click.ParamType[str]):
@@ -29,10 +34,40 @@ def write(name: str, text: str) -> None:
         sys.stdout.write(text)
         return
     try:
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_text(text, encoding="utf-8")
+        with rewritten(name) as out:
+            out.write(text)
     except OSError:
         sys.stdout.write(text)
+        raise
+
+
+@contextmanager
+def rewritten(name: str) -> Iterator[TextIO]:
+    """Write a file anew, with the folders above. Until all is written the former file stays as it was.
+
+    A device, a pipe, and a file in a folder that takes no new files are written in place. Raises OSError.
+    """
+    place = Path(os.path.realpath(name))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    new = place.with_name(f".{place.name[:NAME_KEPT]}.{os.getpid()}.new")
+    try:
+        new.unlink(missing_ok=True)  # of a process that was killed
+        in_place = place.exists() and not place.is_file()
+        out = None if in_place else new.open("x", encoding="utf-8")
+    except PermissionError:
+        out = None
+    if out is None:
+        with place.open("w", encoding="utf-8") as direct:
+            yield direct
+        return
+    try:
+        with out:
+            yield out
+        if place.exists():
+            new.chmod(place.stat().st_mode & 0o7777)
+        new.replace(place)
+    except BaseException:
+        new.unlink(missing_ok=True)
         raise
 
 

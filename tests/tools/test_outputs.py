@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from jgroups_py.tools.cli import run
 from jgroups_py.tools.options import JsonCommand, Time, json_option
-from jgroups_py.tools.outputs import OutFile, write
+from jgroups_py.tools.outputs import OutFile, rewritten, write
 
 LONG = {
     "simulate": ["simulate", "--seeds", "1..100000"],
@@ -140,3 +142,48 @@ def test_too_many_members_are_said_with_the_sites_they_are_in(
 ) -> None:
     assert run(["simulate", "--members", "50..60"]) == 2
     assert "50..60 in up to 3 sites: at most 33 each, 100 in all" in capsys.readouterr().err
+
+
+def test_the_former_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    kept.write_text("as it was")
+    kept.chmod(0o640)
+    link = tmp_path / "link.json"
+    link.symlink_to(kept)
+    with suppress(InterruptedError), rewritten(str(link)) as out:
+        out.write("half of the res")
+        out.flush()
+        assert kept.read_text() == "as it was"
+        raise InterruptedError
+    assert kept.read_text() == "as it was"
+    with rewritten(str(link)) as out:
+        out.write("all of it")
+    assert link.is_symlink() and kept.read_text() == "all of it"
+    assert kept.stat().st_mode & 0o777 == 0o640
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["kept.json", "link.json"]
+
+
+def test_a_device_and_a_file_in_a_closed_folder_are_written_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with rewritten(str(pipe)) as out:
+        out.write("for a reader")
+    assert os.read(end, 100) == b"for a reader" and pipe.is_fifo()
+    os.close(end)
+
+    kept = tmp_path / "kept.json"
+    kept.write_text("as it was")
+    opened = Path.open
+
+    def refuses_new_files(self: Path, mode: str = "r", **words: Any) -> Any:
+        if mode == "x":
+            raise PermissionError(13, "Permission denied")
+        return opened(self, mode, **words)
+
+    monkeypatch.setattr(Path, "open", refuses_new_files)
+    with rewritten(str(kept)) as out:
+        out.write("new")
+    assert kept.read_text() == "new"

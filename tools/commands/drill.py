@@ -33,7 +33,7 @@ from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.testing.explorer.pool import cores, each
 from jgroups_py.tools.options import JsonCommand, examples, json_option, seeds_option
-from jgroups_py.tools.outputs import OutFile, spans
+from jgroups_py.tools.outputs import OutFile, rewritten, spans
 from jgroups_py.tools.progress import seeds_bar
 
 SEEDS_MAX = 1_000_000
@@ -367,10 +367,7 @@ def _output(name: str, unwritten: list[str]) -> Iterator[TextIO]:
         sys.stdout.flush()
         return
     try:
-        folder = os.path.dirname(name)
-        if folder:
-            os.makedirs(folder, exist_ok=True)
-        with open(name, "w", encoding="utf-8") as out:
+        with rewritten(name) as out:
             yield out
     except OSError as error:
         unwritten.append(f"{name}: {error.strerror or error}")
