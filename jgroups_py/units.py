@@ -43,6 +43,8 @@ _DECIMAL_SIZES: Final = {
 }
 _BINARY_SIZES: Final = {"kib": 2**10, "mib": 2**20, "gib": 2**30}
 
+NUMBER_MAX: Final = 2**63 - 1
+"""The largest whole number of an attribute, size in bytes and time in milliseconds, as in JGroups."""
 TIME_FORM: Final = "a time such as 500ms, 1.5s, 2m, 1h, 1d; a bare number is milliseconds"
 SIZE_FORM: Final = "a size such as 60000, 60k, 4mb, 64kib"
 FRACTION_FORM: Final = "a number such as 0.25 or 25%"
@@ -55,7 +57,10 @@ def parse_seconds(text: str) -> float:
     factor = _TIMES.get(match[2].lower()) if match else None
     if match is None or factor is None:
         raise ValueError(f'not a time: "{text}" ({TIME_FORM})')
-    return float(Decimal(match[1]) * factor)
+    seconds = Decimal(match[1]) * factor
+    if abs(seconds) * 1000 > NUMBER_MAX:
+        raise ValueError(f'longer than {NUMBER_MAX} ms: "{_shortened(text)}" ({TIME_FORM})')
+    return float(seconds)
 
 
 def parse_bytes(text: str, *, binary_is_decimal: bool = False) -> int:
@@ -69,9 +74,17 @@ def parse_bytes(text: str, *, binary_is_decimal: bool = False) -> int:
             factor = _DECIMAL_SIZES[decimal] if binary_is_decimal else _BINARY_SIZES[unit]
         if factor is not None:
             size = Decimal(match[1]) * factor
+            if abs(size) > NUMBER_MAX:
+                raise ValueError(
+                    f'more than {NUMBER_MAX} bytes: "{_shortened(text)}" ({SIZE_FORM})'
+                )
             if size == int(size):
                 return int(size)
     raise ValueError(f'not a size: "{text}" ({SIZE_FORM})')
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:20]}...{text[-10:]}"
 
 
 def parse_fraction(text: str) -> float:

@@ -26,6 +26,7 @@ from jgroups_py.tools.dev import group as dev_group
 from jgroups_py.tools.lazy_group import LazyGroup
 from jgroups_py.tools.options import examples
 from jgroups_py.values.native import compiled_modules
+from jgroups_py.values.shown import shown
 
 COMMANDS: Final = {
     "buckets": "jgroups_py.tools.commands.buckets:buckets",
@@ -56,6 +57,8 @@ COMMANDS: Final = {
 ANYWHERE: Final = ("--verbose", "--json-log")
 """Options that stand before or after the command's name."""
 
+LINE_MAX: Final = 20_000
+"""The most characters of a complaint."""
 INTERRUPTED: Final = 130  # the exit code that a shell shows for a command that SIGINT ended
 BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
@@ -188,5 +191,5 @@ def _lines(error: BaseException) -> Iterator[str]:
 
 
 def _complain(problem: str) -> int:
-    print(f"jgroups-py: {' '.join(problem.split())}", file=sys.stderr)
+    print(f"jgroups-py: {shown(' '.join(problem.split()), LINE_MAX)}", file=sys.stderr)
     return 2

@@ -355,10 +355,13 @@ def _parse_number(text: str, kind: type[int | float]) -> int | float:
     try:
         if "_" in text:
             raise ValueError
-        return kind(text)
+        number = kind(text)
     except ValueError:
         what = "whole number" if kind is int else "number"
         raise ValueError(f'not a {what}: "{text}"') from None
+    if kind is int and abs(number) > units.NUMBER_MAX:
+        raise ValueError(f"{text} is larger than {units.NUMBER_MAX}")
+    return number
 
 
 def _parse_choice(text: str, choices: dict[str, Any]) -> Any:

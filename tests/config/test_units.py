@@ -33,6 +33,19 @@ def test_a_wrong_time_is_refused_with_accepted_values(text: str) -> None:
         units.parse_seconds(text)
 
 
+def test_numbers_beyond_a_long_are_refused() -> None:
+    assert units.parse_seconds("9223372036854775807") == pytest.approx(9.2e15, rel=0.01)
+    with pytest.raises(
+        ValueError, match=r"^longer than 9223372036854775807 ms: \"9{20}\.\.\.9{10}"
+    ):
+        units.parse_seconds("9" * 400)
+    with pytest.raises(ValueError, match=r"^longer than"):
+        units.parse_seconds("106751991168d")
+    assert units.parse_bytes("9223372036854775807") == 2**63 - 1
+    with pytest.raises(ValueError, match=r"^more than 9223372036854775807 bytes"):
+        units.parse_bytes("9" * 400)
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 
 import click
 import pytest
@@ -91,6 +92,16 @@ def test_an_error_is_one_line_on_standard_error(
     assert cli.run(["fail"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(line) and err.count("\n") == 1
+
+
+def test_an_error_steers_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "stack.yaml"
+    file.write_text('protocols:\n  - TCP: {bind_port: "\\e[31m\\u202e1"}\n')
+    assert cli.run(["validate", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith(
+        'TCP.bind_port: not a whole number: "\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}1"\n'
+    )
 
 
 @pytest.mark.parametrize("args", [["--verbose", "fail"], ["fail", "--verbose"]])
