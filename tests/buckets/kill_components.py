@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import trio
 
-from jgroups_py.buckets import BucketNode, bucket_of, digest_of
+from jgroups_py.buckets import BucketNode, Cep, bucket_of, digest_of
 from jgroups_py.buckets.administration import carry_out, open_administrator
 from jgroups_py.buckets.deployment import Deployment, load_deployment
 from jgroups_py.buckets.errors import BucketError
@@ -307,9 +307,13 @@ class Run:
             client.longest = 0.0
         await trio.sleep(self.chance.uniform(0.2, 0.5))
         if self.may_move:
-            await self.moving.wait()
+            moves = self.moves
+            await self._until(lambda: self.moves > moves, "no copy has moved")
+            with trio.fail_after(PATIENCE):
+                await self.moving.wait()
             await trio.sleep(self.chance.uniform(0.0, 0.02))
         name = self.victim(role)
+        lost = {m.cep for m in self.node.managers if m.info.node == name}
         view = self.node.channel.view
         assert view is not None
         before = set(view.members)
@@ -321,7 +325,7 @@ class Run:
         await self.processes.start(name)
         with trio.fail_after(PATIENCE):
             await self.processes.ready(name)
-        await self._recreate()
+        await self._recreate(lost)
         answered = [len(client.words[client.key]) + client.reads for client in self.clients]
         await self._until(
             lambda: all(
@@ -336,11 +340,16 @@ class Run:
         view = self.node.channel.view
         return set() if view is None else set(view.members)
 
-    async def _recreate(self) -> None:
-        """Make missing slaves, as an administrator does, until none is missing."""
+    async def _recreate(self, lost: set[Cep]) -> None:
+        """Make missing slaves, as an administrator does, until none is missing. ``lost``: managers of the killed process, which the
+        index must have replaced before."""
         with trio.fail_after(PATIENCE):
             while True:
-                await self.node.wait_until(lambda state: len(state.managers) == 3)
+                await self.node.wait_until(
+                    lambda state: (
+                        len(state.managers) == 3 and lost.isdisjoint(m.cep for m in state.managers)
+                    )
+                )
                 if self.is_whole:
                     return
                 try:

@@ -30,7 +30,7 @@ def options(network: MemoryNetwork, name: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_threads_call_methods_of_objects() -> None:
     network = MemoryNetwork()
     with ExitStack() as opened:
@@ -39,23 +39,23 @@ def test_threads_call_methods_of_objects() -> None:
             for name in ("n1", "n2", "n3")
         ]
         for node in nodes:
-            node.wait_ready(timeout=30)
-        mine = nodes[0].objects(Seat, timeout=30)
+            node.wait_ready(timeout=60)
+        mine = nodes[0].objects(Seat, timeout=60)
         assert mine.call("12A", Seat.book, "Ann") == 1
         assert mine["12A"].all(last=3) == ["Ann"]
         with pytest.raises(SeatTaken):
-            nodes[1].objects(Seat, timeout=30).call("12A", Seat.book, "Bob")
+            nodes[1].objects(Seat, timeout=60).call("12A", Seat.book, "Bob")
         n1, n3 = nodes[0].manager_at("n1"), nodes[0].manager_at("n3")
-        row = nodes[0].migrate_master_bucket(n1, n3, bucket=0, timeout=30)
+        row = nodes[0].migrate_master_bucket(n1, n3, bucket=0, timeout=60)
         assert row.master == n3 and nodes[2].statistics()["m/n3.parcels"] > 0
         with pytest.raises(Refused):
-            nodes[0].recreate_bucket(n1, bucket=1, timeout=30)
+            nodes[0].recreate_bucket(n1, bucket=1, timeout=60)
         assert len(nodes[0].state.rows) == 9
     with pytest.raises(BucketsClosed):
         mine.call("12A", Seat.holder)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_asyncio_tasks_call_methods_of_objects() -> None:
     async def main() -> None:
         network = MemoryNetwork()
@@ -66,7 +66,7 @@ def test_asyncio_tasks_call_methods_of_objects() -> None:
                 )
                 for name in ("n1", "n2", "n3")
             ]
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 for node in nodes:
                     await node.wait_ready()
                 mine = nodes[0].objects(Seat)
@@ -77,6 +77,8 @@ def test_asyncio_tasks_call_methods_of_objects() -> None:
                     await seat.book("Bob")
                 n1, n3 = nodes[0].manager_at("n1"), nodes[0].manager_at("n3")
                 row = await nodes[0].migrate_master_bucket(n1, n3, bucket=0)
-                assert row.master == n3 and nodes[0].state.rows[0] == row
+                assert row.master == n3
+                while nodes[0].state.rows[0] != row:  # noqa: ASYNC110 - a busy member may see it later
+                    await asyncio.sleep(0.01)
 
     asyncio.run(main())

@@ -28,6 +28,7 @@ from jgroups_py.testing.explorer.buckets.ledger import NEW, OLD, ledger
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(180)]
+CLIENTS = 18
 PEER = str(Path(__file__).parent / "bucket_peer.py")
 
 
@@ -89,6 +90,13 @@ class Load:
             self.answered.setdefault(key, []).append(str(n))
             await trio.sleep(0.002)
 
+    async def goes_on(self) -> None:
+        """Wait until each client has another answer."""
+        keys = [key_in(1 + number % PAIRS, number) for number in range(CLIENTS)]
+        before = {key: len(self.answered.get(key, ())) for key in keys}
+        while any(len(self.answered.get(key, ())) == before[key] for key in keys):  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
 
 @asynccontextmanager
 async def opened_client(
@@ -115,7 +123,7 @@ async def check(node: BucketNode, load: Load) -> None:
         (found,) = await node.request(Request(b"?", key))
         assert set(tokens) <= set(found.decode().split()), key
         assert len(set(found.split())) == len(found.split()), "nothing was done twice"
-    assert len(load.answered) == 18 and load.longest < 30.0
+    assert len(load.answered) == CLIENTS and load.longest < 30.0
 
 
 async def kill_one_after_the_other(stack: str, names: Sequence[str], seconds: float) -> Load:
@@ -129,7 +137,7 @@ async def kill_one_after_the_other(stack: str, names: Sequence[str], seconds: fl
                 await node.wait_ready()
                 load = Load(node)
                 async with trio.open_nursery() as nursery:
-                    for number in range(18):
+                    for number in range(CLIENTS):
                         nursery.start_soon(load.client, number)
                     for name in names:
                         await trio.sleep(1)
@@ -147,7 +155,7 @@ async def kill_one_after_the_other(stack: str, names: Sequence[str], seconds: fl
                         for bucket, row in node.state.rows.items():
                             if row.slave is None:
                                 await node.recreate_bucket(back, bucket=bucket)
-                    await trio.sleep(0.5)
+                    await load.goes_on()
                     nursery.cancel_scope.cancel()
                 await check(node, load)
                 return load
@@ -178,7 +186,7 @@ async def test_a_process_with_the_new_version_takes_over_from_the_old_one() -> N
                 await node.wait_ready()
                 load = Load(node)
                 async with trio.open_nursery() as nursery:
-                    for number in range(18):
+                    for number in range(CLIENTS):
                         nursery.start_soon(load.client, number)
                     new_one = await processes.start("n1", NEW, beside=True)
                     await processes.ready(new_one)
@@ -194,7 +202,7 @@ async def test_a_process_with_the_new_version_takes_over_from_the_old_one() -> N
                     await node.wait_until(
                         lambda state: len(state.managers) == 3 and len(state.copies) == 3
                     )
-                    await trio.sleep(0.5)
+                    await load.goes_on()
                     nursery.cancel_scope.cancel()
                 versions = {m.cep.component: m.info.version for m in node.managers}
                 assert versions == {"m/n1-81": NEW, "m/n2": OLD, "m/n3": OLD}
