@@ -98,7 +98,7 @@ async def ready_children(
 
     Args:
         start: starts the process of the child with this number.
-        seconds: the time in which all children must be ready.
+        seconds: the time in which all children must be ready on an idle machine.
         missing: the name for the missing part in the error of late children.
         lead: seconds between the first child and the second. The others join faster if a member is present.
         patience: seconds that children have to leave on an idle machine; then they are killed, with a warning.
@@ -115,12 +115,13 @@ async def ready_children(
                 nursery.start_soon(children[-1].collect_problem)
                 if number == 0:
                     await trio.sleep(lead)
+            seconds = patient(seconds)
             with trio.move_on_after(seconds) as scope:
                 for count, child in enumerate(children, 1):
                     await child.hear("ready")
                     joined(count)
             if scope.cancelled_caught:
-                raise ChildError(f"{missing} within {seconds:g} s")
+                raise ChildError(f"{missing} within {seconds:.0f} s{busy_text()}")
             yield children
         finally:
             with trio.CancelScope(shield=True):

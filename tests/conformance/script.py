@@ -124,7 +124,7 @@ def connected() -> list[Step]:
     return [
         Do("b", Bind(1, "tcp", HOST, 0)),
         Expect("b", Bound(1, Any_, Any_)),
-        Do("a", Connect(2, Local("b", 1), 2.0)),
+        Do("a", Connect(2, Local("b", 1), 60.0)),
         Expect("a", Connected(2, Any_)),
         Expect("b", Accepted(1, Any_, Local("a", 2))),
     ]
@@ -222,7 +222,7 @@ SCRIPTS: dict[str, list[Step]] = {
         Expect("b", Bound(1, Any_, Any_)),
         Do("b", Close(1)),
         Quiet("b"),
-        Do("a", Connect(2, Local("b", 1), 2.0)),
+        Do("a", Connect(2, Local("b", 1), 60.0)),
         Expect("a", ConnectFailed(2, True, Any_)),
     ],
     "what was written before closing arrives, then the end": [
@@ -261,7 +261,7 @@ SCRIPTS: dict[str, list[Step]] = {
     ],
     "two connections to one listener are two": [
         *connected(),
-        Do("c", Connect(5, Local("b", 1), 2.0)),
+        Do("c", Connect(5, Local("b", 1), 60.0)),
         Expect("c", Connected(5, Any_)),
         Expect("b", Accepted(1, Any_, Local("c", 5))),
         Do("c", Write(5, b"c")),

@@ -20,7 +20,7 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 
-LIFETIME = 60
+LIFETIME = 600
 
 
 def reply(zone: dict[str, Any], data: bytes) -> bytes | None:

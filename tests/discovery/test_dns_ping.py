@@ -173,7 +173,7 @@ def server() -> Iterator[str]:
         yield address
 
 
-def ask(server: str, *names: str, kind: Any = "A", most: int = 1000, timeout: float = 3.0) -> Any:
+def ask(server: str, *names: str, kind: Any = "A", most: int = 1000, timeout: float = 60.0) -> Any:
     return answer(QueryDns(names, kind, server, timeout, most))
 
 

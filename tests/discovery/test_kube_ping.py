@@ -282,8 +282,8 @@ def ask(server: tuple[Api, int], authority: tuple[Path, Path], tmp_path: Path) -
             "certificate_file": "",
             "key_file": "",
             "key_password": "",
-            "connect_timeout": 2.0,
-            "read_timeout": 2.0,
+            "connect_timeout": 60.0,
+            "read_timeout": 60.0,
             "max_answer": 1_000_000,
         }
         return adapter.answer(ListPods(**{**values, **changes}))

@@ -44,13 +44,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "conformance"))
 
 from drivers import DriverHarness, driver_harness
 
+PATIENCE = 60.0
+"""Seconds after which a test fails. They are more than enough, even on a busy machine."""
+
 
 def of(harness: DriverHarness, who: str, kind: type[Any]) -> list[Any]:
     return [item for item in harness.inputs(who) if isinstance(item, kind)]
 
 
-async def until(condition: Any, seconds: float = 30) -> None:
-    with trio.fail_after(seconds):
+async def until(condition: Any) -> None:
+    with trio.fail_after(PATIENCE):
         while not condition():  # noqa: ASYNC110
             await trio.sleep(0.005)
 
@@ -73,7 +76,7 @@ async def connection(harness: DriverHarness) -> int:
     """Connect a (handle 2) to b; return the handle at b."""
     harness.put("b", Bind(1, "tcp", "127.0.0.1", 0))
     await until(lambda: of(harness, "b", Bound))
-    harness.put("a", Connect(2, of(harness, "b", Bound)[0].local, 2.0))
+    harness.put("a", Connect(2, of(harness, "b", Bound)[0].local, PATIENCE))
     await until(lambda: of(harness, "a", Connected) and of(harness, "b", Accepted))
     handle: int = of(harness, "b", Accepted)[0].handle
     return handle
@@ -204,7 +207,7 @@ async def test_freed_memory_is_kept_from_the_first_large_write_on(
     """A member that only sends reads nothing large."""
     async with driver_harness(SocketTransport()) as harness:
         with socket.create_server(("127.0.0.1", 0)) as peer:
-            harness.put("a", Connect(2, peer.getsockname(), 2.0))
+            harness.put("a", Connect(2, peer.getsockname(), PATIENCE))
             await until(lambda: of(harness, "a", Connected))
             harness.put("a", Write(2, bytes(size)))
             arrived = trio.SocketStream(trio.socket.from_stdlib_socket(peer.accept()[0]))
@@ -231,7 +234,7 @@ async def test_connections_get_the_buffers_that_are_asked_for() -> None:
         sizes: Any = {"send_buffer": 50_000, "receive_buffer": 60_000, "nodelay": False}
         harness.put("b", Bind(1, "tcp", "127.0.0.1", 0, **sizes))
         await until(lambda: of(harness, "b", Bound))
-        harness.put("a", Connect(2, of(harness, "b", Bound)[0].local, 2.0, **sizes))
+        harness.put("a", Connect(2, of(harness, "b", Bound)[0].local, PATIENCE, **sizes))
         await until(lambda: of(harness, "a", Connected) and of(harness, "b", Accepted))
         for who in "ab":
             driver = driver_of(harness, who)

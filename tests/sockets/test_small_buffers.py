@@ -50,7 +50,7 @@ async def all_of_one_sender(attributes: dict[str, str]) -> dict[str, float]:
 async def take(channel: Channel) -> None:
     """Read all messages."""
     count = 0
-    with trio.fail_after(30):
+    with trio.fail_after(100):
         async for item in channel:
             count += isinstance(item, Message)
             if count == NUMBER:

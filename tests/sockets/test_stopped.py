@@ -24,6 +24,9 @@ needs_signals = pytest.mark.skipif(
 @asynccontextmanager
 async def group_of_three(stack: str, **settings: str) -> AsyncIterator[DetectedGroup]:
     attributes = private_attributes(load_stack(stack), 4)
+    # A joiner waits long for an answer. Otherwise it would found a group of its own when others are not run for a second, and groups
+    # merge after half a minute.
+    attributes["GMS.join_timeout"] = "30s"
     attributes.update({key.replace("__", "."): value for key, value in settings.items()})
     plan = DetectPlan(stack, 3, 0, f"stopped-{os.getpid()}", attributes)
     async with trio.open_nursery() as nursery:
@@ -66,20 +69,21 @@ NOBODY = {"FD_ALL3": 0, "FD_SOCK2": 0, "VERIFY_SUSPECT2": 0}
 async def test_a_process_that_stood_still_suspects_nobody(stack: str, multicast: object) -> None:
     """M1 is stopped, then the loop of M2 is blocked, for longer than FD_ALL3's time-out. The others
     ask, and are answered in time."""
-    short = {"FD_ALL3__timeout": "1500ms", "FD_ALL3__interval": "300ms"}
-    async with group_of_three(stack, VERIFY_SUSPECT2__timeout="15s", **short) as group:
+    # No shorter ones: on a busy machine a member may not be run for a second, and then others suspect it rightly.
+    short = {"FD_ALL3__timeout": "4s", "FD_ALL3__interval": "500ms"}
+    async with group_of_three(stack, VERIFY_SUSPECT2__timeout="30s", **short) as group:
         before = len(group.history)
-        await stop(group, "M1", 2.5)
+        await stop(group, "M1", 5.0)
         await trio.sleep(1.0)
         stopped = await group.statistics("M1")
         assert blamed(stopped) == NOBODY
         earlier = blamed(await group.statistics("M2"))  # it may have suspected M1 for a moment
-        await group.block("M2", 2.5)
+        await group.block("M2", 5.0)
         await trio.sleep(1.0)
         blocked = await group.statistics("M2")
         assert blamed(blocked) == earlier
         for told in (stopped, blocked):
-            assert told["driver"]["lags"] >= 1 and told["driver"]["late_longest_ms"] > 2000
+            assert told["driver"]["lags"] >= 1 and told["driver"]["late_longest_ms"] > 4500
         assert len(group.history) == before, "nobody has a new view"
 
 

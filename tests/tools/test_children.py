@@ -102,13 +102,27 @@ async def test_a_child_that_does_not_leave_is_killed(
     assert caplog.messages == [f"member M2 has not left within {seconds} s{busy}: killed"]
 
 
-async def test_children_that_are_late_are_told_and_leave(autojump_clock: object) -> None:
+@pytest.mark.parametrize(
+    ("average", "seconds", "busy"),
+    [(1.0, 3, ""), (24.0, 30, " (12.0 processes wait for each core)")],
+)
+async def test_children_that_are_late_are_told_and_leave(
+    average: float,
+    seconds: float,
+    busy: str,
+    autojump_clock: object,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (average, 0.0, 0.0), raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     one, two = FakeProcess("ready"), FakeProcess()
+    began = trio.current_time()
     with pytest.raises(ExceptionGroup) as raised:
         await played(one, two, seconds=3.0)
+    assert seconds <= trio.current_time() - began < seconds + 1
     (error,) = leaves(raised.value)
     assert isinstance(error, ChildError)
-    assert str(error) == "no view of 2 within 3 s"
+    assert str(error) == f"no view of 2 within {seconds} s{busy}"
     assert (one.returncode, two.returncode) == (0, 0)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import trio
 
 from jgroups_py import View, open_channel
+from jgroups_py.drill.run.patience import busy_text, patient
 from jgroups_py.tools.child_side import heard_lines, say
 from jgroups_py.tools.children import Child, ChildError, end_all, start_process
 
@@ -29,7 +30,7 @@ SETTLE = 0.5  # seconds between the complete view and the kill: neighbours conne
 
 @dataclass(frozen=True)
 class DetectPlan:
-    """The plan of a measurement. Times are seconds. A time above ``limit`` ends the measurement."""
+    """The plan of a measurement. Times are seconds. A time above ``limit`` ends the measurement; on a busy machine it may be longer."""
 
     stack: str
     members: int
@@ -138,14 +139,16 @@ class DetectedGroup:
     async def agree(self) -> float:
         """Wait until all have a view of exactly the living members. Return when the last one had it."""
         wanted = sorted(self.children)
-        with trio.move_on_after(self.plan.limit):
+        limit = patient(self.plan.limit)
+        with trio.move_on_after(limit):
             while any(
                 name not in self.views or sorted(self.views[name]["members"]) != wanted
                 for name in wanted
             ):
                 await self._news.wait()
             return max(float(self.views[name]["at"]) for name in wanted)
-        raise ChildError(f"no common view of {', '.join(wanted)} within {self.plan.limit:g} s")
+        names = ", ".join(wanted)
+        raise ChildError(f"no common view of {names} within {limit:.0f} s{busy_text()}")
 
     async def kill(self, name: str) -> float:
         """Kill a member. Return the seconds until all others have a view without it."""
