@@ -24,7 +24,7 @@ def main() -> None:
         blocking.open_channel("udp.xml", cluster="threads", name="A", timeout=30) as a,
         blocking.open_channel("udp.xml", cluster="threads", name="B", timeout=30) as b,
     ):
-        a.wait_members(2, timeout=10)
+        a.wait_members(2, timeout=60)
         a.send_many([b"hello", b"everyone"])
         for item in b:
             if isinstance(item, Message):

@@ -40,7 +40,7 @@ async def main() -> None:
             rpc = open_rpc(channel, Shop(name, stock))
             rpcs[name] = await blocks.enter_async_context(rpc)
         a, b = rpcs["A"], rpcs["B"]
-        await a.channel.wait_members(STOCKS, timeout=10)
+        await a.channel.wait_members(STOCKS, timeout=60)
 
         print("B has", await a.call(b.channel.address, "count", "tea"), "teas")
         total = 0

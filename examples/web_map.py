@@ -199,7 +199,11 @@ class Host:
 
     def start(self) -> None:
         self._server = subprocess.Popen(
-            self._command, env=self._environment, start_new_session=True, stderr=subprocess.DEVNULL
+            self._command,
+            env=self._environment,
+            start_new_session=True,
+            stdout=subprocess.PIPE,  # nothing is printed; the end of the pipe is that of the last worker
+            stderr=subprocess.DEVNULL,
         )
 
     def wait_ready(self, seconds: float = 60.0) -> None:
@@ -215,9 +219,9 @@ class Host:
                 time.sleep(0.05)
 
     def kill(self) -> None:
-        """Kill the server and all its workers at once (kill -9)."""
+        """Kill the server and all its workers at once (kill -9). Return when they are gone: then their ports are free."""
         os.killpg(self._server.pid, signal.SIGKILL)
-        self._server.wait()
+        self._server.communicate()
 
 
 def ask(port: int, method: str, path: str, cookie: str = "") -> tuple[int, Any, dict[str, str]]:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -42,9 +42,11 @@ START_TIMEOUT = 60.0
 class DemoMember:
     """``jgroups-py export`` in a process of its own."""
 
+    program: Sequence[str] = ("-m", "jgroups_py.tools")
+
     def __init__(self, name: str, cluster: str, folder: Path) -> None:
         self.name = name
-        words = [sys.executable, "-m", "jgroups_py.tools", "export", "--name", name]
+        words = [sys.executable, *self.program, "export", "--name", name]
         words += ["--cluster", cluster, "--token-file", str(folder / "token")]
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None

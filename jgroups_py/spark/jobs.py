@@ -252,10 +252,8 @@ def _run_to_end(writer: Any, counted: _Counted, until: Callable[[], bool]) -> No
                 break  # interrupted work is done again the next time
             time.sleep(0.02)
     finally:
-        try:
-            counted.look(query)
-        finally:
-            query.stop()
+        query.stop()
+        counted.look(query)  # another batch may have ended before the stop
 
 
 def reconcile(

@@ -17,9 +17,9 @@ from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused
 
 
 def test_a_cache_acts_like_the_async_one(cache: blocking.TreeCache) -> None:
-    cache.put("/a/b", "k", [1], timeout=5)
+    cache.put("/a/b", "k", [1], timeout=30)
     cache.put_node("/a/c", {"x": 1, "y": 2})
-    assert cache.get("/a/b", "k", timeout=5) == [1] and cache.get("/a/b", "z", "none") == "none"
+    assert cache.get("/a/b", "k", timeout=30) == [1] and cache.get("/a/b", "z", "none") == "none"
     assert cache.get_node("/a/c") == {"x": 1, "y": 2} and cache.get_node("/nope") is None
     assert cache.keys("/a/c") == ("x", "y") and cache.children("/a") == ("b", "c")
     assert cache.exists("/a/b") and not cache.exists("/a")
@@ -35,7 +35,7 @@ def test_a_cache_acts_like_the_async_one(cache: blocking.TreeCache) -> None:
 
 def test_bulk_calls_are_one_batch_and_one_look(cache: blocking.TreeCache) -> None:
     paths = [f"/n/{number}" for number in range(600)]
-    cache.put_many({path: {"v": path, "w": 1} for path in paths}, timeout=10)
+    cache.put_many({path: {"v": path, "w": 1} for path in paths}, timeout=30)
     assert cache.get_many([*paths, "/nope"], "v", "none") == [*paths, "none"]
     assert cache.get_nodes(paths[:2]) == [{"v": path, "w": 1} for path in paths[:2]]
     with pytest.raises(CacheRefused):
@@ -46,7 +46,7 @@ def test_bulk_calls_are_one_batch_and_one_look(cache: blocking.TreeCache) -> Non
 def test_threads_that_change_the_same_node_queue(cache: blocking.TreeCache) -> None:
     runs = 0
 
-    @cache.batch(retries=5, timeout=10)
+    @cache.batch(retries=5, timeout=30)
     def count(batch: CacheBatch, by: int) -> int:
         nonlocal runs
         runs += 1
@@ -58,8 +58,8 @@ def test_threads_that_change_the_same_node_queue(cache: blocking.TreeCache) -> N
     def work() -> None:
         for _ in range(5):
             count(1)
-            cache.increment("/n", "n", timeout=10)
-            cache.update("/n", "n", lambda n: n + 1, timeout=10)
+            cache.increment("/n", "n", timeout=30)
+            cache.update("/n", "n", lambda n: n + 1, timeout=30)
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -69,7 +69,7 @@ def test_threads_that_change_the_same_node_queue(cache: blocking.TreeCache) -> N
     assert cache.get("/n", "n") == 120 and runs <= 80
     assert cache.increment("/m", "n", 2, initial=5) == 7
     assert cache.update("/m", "x", len, default="abc") == 3
-    assert cache.compare_and_set("/m", "x", 3, 4, timeout=5)
+    assert cache.compare_and_set("/m", "x", 3, 4, timeout=30)
     assert not cache.compare_and_set("/m", "x", 3, 5)
     assert count(10) == 130 and cache.batch(retries=0).run(count.__wrapped__, 1) == 131  # type: ignore[attr-defined]
 
@@ -95,7 +95,7 @@ def test_the_end_of_a_retried_batch_ends_its_turn(cache: blocking.TreeCache) -> 
     with pytest.raises(BatchConflict, match="tried 3 times"):
         cache.batch(retries=2).run(lose)
     cache.batch(retries=0).run(wait)
-    assert cache.increment("/n", "n", timeout=5) == 4
+    assert cache.increment("/n", "n", timeout=30) == 4
     with pytest.raises(CacheRefused, match="cannot run again"), cache.batch(retries=3):
         pass
     with pytest.raises(CacheRefused, match="cannot run again"):
@@ -112,7 +112,7 @@ def test_the_end_of_a_retried_batch_ends_its_turn(cache: blocking.TreeCache) -> 
 
 def test_batches_take_effect_together_or_not_at_all(cache: blocking.TreeCache) -> None:
     cache.put("/a", "n", 1)
-    with cache.batch(timeout=5) as batch:
+    with cache.batch(timeout=30) as batch:
         batch.put("/a", "n", batch.get("/a", "n") + 1)
         batch.put_node("/b", {"n": 5})
         batch.remove_tree("/zzz")
@@ -155,7 +155,7 @@ def test_listeners_are_called_and_removed(cache: blocking.TreeCache) -> None:
 def test_eight_threads_use_one_cache(cache: blocking.TreeCache) -> None:
     def work(thread: int) -> None:
         for number in range(100):
-            cache.put(f"/t/{thread}/{number}", "v", number, timeout=20)
+            cache.put(f"/t/{thread}/{number}", "v", number, timeout=60)
             assert cache.get(f"/t/{thread}/{number}", "v") == number
             if number % 10 == 0:
                 with pytest.raises(CacheRefused):
@@ -163,5 +163,5 @@ def test_eight_threads_use_one_cache(cache: blocking.TreeCache) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         for done in [pool.submit(work, thread) for thread in range(8)]:
-            done.result(30)
+            done.result(60)
     assert cache.statistics().nodes == 800

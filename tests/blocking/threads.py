@@ -14,6 +14,8 @@ from jgroups_py import (
 from jgroups_py.blocking.loop import THREAD_NAME
 
 Open = Callable[..., blocking.Channel]
+JOIN_SECONDS = 90.0
+"""On a busy machine a member may be alone at first, and merge later."""
 Pair = tuple[blocking.Channel, blocking.Channel]
 
 

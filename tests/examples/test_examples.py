@@ -33,7 +33,7 @@ SLOW = {"http_sessions.py": pytest.mark.slow, "web_map.py": pytest.mark.slow}
 def run(code: str | Path) -> str:
     arguments = [str(code)] if isinstance(code, Path) else ["-c", code]
     done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -59,14 +59,17 @@ def test_two_of_hello_greet_each_other() -> None:
         name: subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True)
         for name in ("Ada", "Bob")
     }
-    said = {name: member.communicate(timeout=60)[0] for name, member in members.items()}
-    assert "Bob says hello everyone" in said["Ada"]
-    assert "Ada says hello everyone" in said["Bob"]
-    assert any(
-        f"now [{one}|1] (2) [{one}, {two}]" in text
-        for text in said.values()
-        for one, two in (("Ada", "Bob"), ("Bob", "Ada"))
-    )
+    try:
+        said = {name: member.communicate(timeout=120)[0] for name, member in members.items()}
+    finally:
+        for member in members.values():
+            member.kill()
+            member.communicate()
+    assert "Bob says hello everyone" in said["Ada"], said
+    assert "Ada says hello everyone" in said["Bob"], said
+    # On a busy machine each may be alone at first, and they merge later.
+    both = re.compile(r"now (MergeView::)?\[(Ada|Bob)\|1\] \(2\) \[(Ada, Bob|Bob, Ada)\]")
+    assert any(both.search(text) for text in said.values()), said
 
 
 def test_the_example_of_the_readme_has_ten_lines() -> None:

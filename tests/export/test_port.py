@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ from jgroups_py.export import (
     ExportClient,
     ExportError,
     ExportLimits,
+    ExportPort,
     Marker,
     NoMember,
     Offset,
@@ -81,28 +83,32 @@ async def test_a_port_that_does_not_know_the_token_is_found_out() -> None:
         nursery.cancel_scope.cancel()
 
 
+def throw(port: ExportPort, data: bytes) -> bytes:
+    """Send bytes, and return the answer until the port closes the connection."""
+    said = b""
+    with socket.create_connection(port.address, 30) as sock:
+        sock.sendall(data)
+        while part := sock.recv(65536):
+            said += part
+    return said
+
+
 async def test_garbage_is_answered_and_hurts_nobody() -> None:
-    async with exported(hello_timeout=0.3) as (cache, port):
-
-        def throw(data: bytes) -> bytes:
-            with socket.create_connection(port.address, 5) as sock:
-                sock.settimeout(5)
-                sock.sendall(data)
-                said = b""
-                while part := sock.recv(65536):
-                    said += part
-                return said
-
-        assert b"too long" in await in_thread(throw, b"\xff" * 100)
+    async with exported(hello_timeout=60) as (cache, port):
+        assert b"too long" in await in_thread(throw, port, b"\xff" * 100)
         for header, body in ((5000, 0), (100, 1)):  # few bytes are kept for strangers
-            assert b"too long" in await in_thread(throw, struct.pack(">II", header, body))
-        assert b"not a hello" in await in_thread(throw, b"\0\0\0\4\0\0\0\0abcd")
-        assert b"problem" not in await in_thread(
-            throw, b"\0\0"
-        )  # it sends nothing more: the port disconnects it
+            assert b"too long" in await in_thread(throw, port, struct.pack(">II", header, body))
+        assert b"not a hello" in await in_thread(throw, port, b"\0\0\0\4\0\0\0\0abcd")
         async with client_of(port) as client:
             assert (await in_thread(client.describe)).kind == "tree"
         assert await cache.exists("/a") is False
+
+
+async def test_a_stranger_that_sends_nothing_more_is_disconnected() -> None:
+    async with exported(hello_timeout=0.3) as (_, port):
+        with suppress(ConnectionResetError):  # the port may close before it has read the bytes
+            assert b"problem" not in await in_thread(throw, port, b"\0\0")
+        assert port.counters["late"] == 1 and port.counters["refused"] == 0
 
 
 async def test_clients_beyond_the_limit_are_reported() -> None:

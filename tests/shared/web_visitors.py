@@ -123,7 +123,7 @@ def answered_hits(visitors: Sequence[Visitor]) -> int:
 def judge(
     hosts: Sequence[Host],
     visitors: Sequence[Visitor],
-    seconds: float = 30.0,
+    seconds: float = 90.0,
     *,
     more: int = 0,
     more_unsure: int = 0,

@@ -75,6 +75,7 @@ def shipped(standalone: Any) -> Iterator[Any]:
         local.stop()
     config = {
         **QUICK,
+        "spark.task.maxFailures": "20",  # tests kill workers until they see that a task failed
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }

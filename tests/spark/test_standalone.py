@@ -4,11 +4,11 @@ In the middle of each job Python workers, an executor and members are killed (SI
 from __future__ import annotations
 
 import json
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from jgroups_py.export import connect
-from jgroups_py.export.client import parse_members
+from jgroups_py.export.client import ExportClient, parse_members
 from jgroups_py.spark.demo import CHANGES, DemoMember, DemoTraffic
 from jgroups_py.spark.jobs import follow, load, offset_of, reconcile, snapshot
 from jgroups_py.spark.standalone import Standalone
@@ -45,26 +45,61 @@ expect: {lost: 0, lost_inside: 0, duplicated: 0, out_of_order: 0, takeover: <= 3
 """
 ROWS = 40_000
 TASKS = 16
+BATCHES = 20
+"""The number of batches of 500 rows that a held member writes."""
 USER = "path string, visits bigint"
 
 
+class HeldMember(DemoMember):
+    """A member that can be held (held_member.py)."""
+
+    program = (str(Path(__file__).with_name("held_member.py")),)
+
+    def __init__(self, name: str, cluster: str, folder: Path) -> None:
+        self._folder = folder
+        super().__init__(name, cluster, folder)
+
+    def allow(self, **limits: int) -> None:
+        """Set the number of ``tasks`` that may end, or of ``writes``."""
+        for what, number in limits.items():
+            put(self._folder / f"{self.name}.{what}", str(number))
+
+    def client(self) -> ExportClient:
+        token = (self._folder / "token").read_text().strip()
+        return connect(parse_members(self.place), token)
+
+    def sees(self, count: int) -> bool:
+        """Return whether the group has this number of members."""
+        with self.client() as client:
+            return len(client.describe().members) == count
+
+
+def put(file: Path, text: str) -> None:
+    """Write a file that others read at any moment."""
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(text)
+    new.replace(file)
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Callable[[int], list[DemoMember]]]:
+def site(tmp_path: Path) -> Iterator[Callable[[int], list[HeldMember]]]:
     """Make a cluster of members in processes of their own."""
     with ExitStack() as stack:
 
-        def made(count: int) -> list[DemoMember]:
+        def made(count: int) -> list[HeldMember]:
             name = f"standalone-{tmp_path.name}-{time.monotonic_ns()}"
             members = []
             for letter in "ABCD"[:count]:
-                members.append(DemoMember(letter, name, tmp_path))
+                members.append(HeldMember(letter, name, tmp_path))
                 stack.callback(members[-1].stop)
+            for member in members:
+                until(partial(member.sees, count))
             return members
 
         yield made
 
 
-def cluster_of(members: list[DemoMember], folder: Path, **more: str) -> dict[str, str]:
+def cluster_of(members: Sequence[DemoMember], folder: Path, **more: str) -> dict[str, str]:
     places = ",".join(member.place for member in members)
     return {"members": places, "tokenfile": str(folder / "token"), **more}
 
@@ -105,7 +140,7 @@ class Watched:
 
 
 class Killer(threading.Thread):
-    """Run steps beside a job. Their errors are raised at the end of the block."""
+    """Run steps beside a job. Their errors are raised at the end of the block, and the job ends after them."""
 
     def __init__(self, steps: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -126,6 +161,7 @@ class Killer(threading.Thread):
         self.join(PATIENCE)
         if self._error is not None:
             raise self._error
+        assert error is not None or not self.is_alive(), "the job has ended before the steps"
 
 
 def kill_python_workers(standalone: Standalone) -> bool:
@@ -137,26 +173,29 @@ def kill_python_workers(standalone: Standalone) -> bool:
     return bool(killed)
 
 
-def fail_tasks(standalone: Standalone, watched: Watched, needed: DemoMember | None = None) -> None:
-    """Kill Python workers until a task has failed: Spark replaces an idle one without a failure.
+def fail_tasks(standalone: Standalone, watched: Watched) -> None:
+    """Kill Python workers until a task has failed: Spark replaces an idle one without a failure. Tasks of a held job do not
+    end, so one is there to fail."""
 
-    While ``needed`` is stopped, tasks that need it do not end, so one is there to fail.
-    """
-    if needed is not None:
-        needed.process.send_signal(signal.SIGSTOP)
-    try:
-        end = time.monotonic() + PATIENCE
-        while not watched.failed():
-            assert time.monotonic() < end, "no task failed"
-            kill_python_workers(standalone)
-            time.sleep(0.2)
-    finally:
-        if needed is not None:
-            needed.process.send_signal(signal.SIGCONT)
+    def failed() -> bool:
+        kill_python_workers(standalone)
+        end = time.monotonic() + 1  # Spark reports a failure late; a task must not fail too often
+        while not watched.failed() and time.monotonic() < end:
+            time.sleep(0.05)
+        return bool(watched.failed())
+
+    until(failed)
 
 
 def kill_executor(standalone: Standalone) -> None:
-    standalone.executors()[0].kill()
+    def killed() -> bool:
+        for process in standalone.executors()[:1]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+                return True
+        return False
+
+    until(killed)
 
 
 def state(spark: Any, cluster: dict[str, str], schema: str = USER) -> dict[str, Any]:
@@ -191,7 +230,7 @@ def test_the_package_reaches_executors_as_a_file(shipped: Any) -> None:
 
 
 def test_load_while_workers_executors_and_two_members_are_killed(
-    shipped: Any, standalone: Standalone, site: Callable[[int], list[DemoMember]], tmp_path: Path
+    shipped: Any, standalone: Standalone, site: Callable[[int], list[HeldMember]], tmp_path: Path
 ) -> None:
     """The member with the staged rows is killed while rows are staged, the next one while they are written."""
     source = str(tmp_path / "users.parquet")
@@ -202,18 +241,21 @@ def test_load_while_workers_executors_and_two_members_are_killed(
     shipped.conf.set("spark.sql.files.openCostInBytes", "0")
     a, b, c = members = site(3)
     cluster = cluster_of(members, tmp_path)
-    token = Path(cluster["tokenfile"]).read_text().strip()
     watched = Watched(shipped)
+    a.allow(tasks=2)
+    b.allow(writes=BATCHES)
 
-    def rows_at(member: DemoMember) -> int:
-        with connect(parse_members(member.place), token) as client:
+    def rows_at(member: HeldMember) -> int:
+        with member.client() as client:
             return client.describe().rows
 
     def steps() -> None:
         until(lambda: watched.done() >= 2)
-        fail_tasks(standalone, watched, a)
+        fail_tasks(standalone, watched)
+        a.allow(tasks=5)
         until(lambda: watched.done() >= 5)
         kill_executor(standalone)
+        a.allow(tasks=9)
         until(lambda: watched.done() >= 9)
         assert rows_at(b) == 0, "all is staged, nothing written"
         a.kill()
@@ -229,7 +271,7 @@ def test_load_while_workers_executors_and_two_members_are_killed(
 
 
 def test_snapshot_and_follow_survive_kills_of_everything(
-    shipped: Any, standalone: Standalone, site: Callable[[int], list[DemoMember]], tmp_path: Path
+    shipped: Any, standalone: Standalone, site: Callable[[int], list[HeldMember]], tmp_path: Path
 ) -> None:
     """Under traffic. The snapshot is the state at its place; the table has each change once."""
     a, b, c = members = site(3)
@@ -242,12 +284,15 @@ def test_snapshot_and_follow_survive_kills_of_everything(
     traffic.start()
     picture, table = str(tmp_path / "picture"), str(tmp_path / "changes")
     watched = Watched(shipped)
+    a.allow(tasks=2)
 
     def killed_in_snapshot() -> None:
         until(lambda: watched.done() >= 2)
-        fail_tasks(standalone, watched, a)
+        fail_tasks(standalone, watched)
+        a.allow(tasks=5)
         until(lambda: watched.done() >= 5)
         kill_executor(standalone)
+        a.allow(tasks=9)
         until(lambda: watched.done() >= 9)
         a.kill()  # which keeps the snapshot
 
@@ -261,6 +306,15 @@ def test_snapshot_and_follow_survive_kills_of_everything(
         wanted = len(batches) + count
         return lambda: len(batches) >= wanted
 
+    ended = threading.Event()
+
+    def is_idle() -> bool:
+        """Return whether all changes were followed: a query that is stopped within a batch may not report its rows."""
+        before = len(batches)
+        time.sleep(2)
+        (query,) = shipped.streams.active
+        return len(batches) == before and not query.status["isDataAvailable"]
+
     def killed_in_follow() -> None:
         try:
             until(more(1))
@@ -271,16 +325,18 @@ def test_snapshot_and_follow_survive_kills_of_everything(
             until(more(1))
             b.kill()
             until(more(2))
+            traffic.stop()
+            until(is_idle)
         finally:
             traffic.stop()
-            for query in shipped.streams.active:
-                query.stop()
+            ended.set()
 
     begin = offset_of(picture)
     with Killer(killed_in_follow):
         rows = follow(
             shipped, cluster, table, every="0 seconds",
-            progress=lambda said: batches.append(said["batchId"]), starting=begin, schema=CHANGES,
+            progress=lambda said: batches.append(said["batchId"]), until=ended.is_set,
+            starting=begin, schema=CHANGES,
         )  # fmt: skip
     assert traffic.problem is None and traffic.retried == 0
     rows += follow(shipped, cluster, table, once=True, starting=begin, schema=CHANGES)
@@ -311,7 +367,7 @@ def played(tree: dict[str, Any], rows: list[Any]) -> dict[str, Any]:
 def test_reconcile_and_commands_on_a_cluster(
     shipped: Any,
     standalone: Standalone,
-    site: Callable[[int], list[DemoMember]],
+    site: Callable[[int], list[HeldMember]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -354,20 +410,42 @@ def test_explore_while_workers_and_an_executor_are_killed(
 ) -> None:
     """The stacks come from the package that was sent. Each seed has one row, equal to that of this process."""
     from jgroups_py.drill.file import loader
-    from jgroups_py.spark.explore import row_of
+    from jgroups_py.spark import explore
     from jgroups_py.tools.cli import run
 
     file, target = tmp_path / "two.yaml", str(tmp_path / "rows")
     file.write_text(DRILL)
     seeds = TASKS
-    monkeypatch.setattr("jgroups_py.spark.explore.SEEDS_EACH", 1)
+    monkeypatch.setattr(explore, "SEEDS_EACH", 1)
+    allowed, row_of, runner_of = str(tmp_path / "allowed"), explore.row_of, explore._runner_of
+
+    def held_runner_of(*args: Any) -> Any:
+        run_seeds = runner_of(*args)
+
+        def held(frames: Iterator[Any]) -> Iterator[Any]:
+            import time
+            from pathlib import Path
+
+            for frame in frames:
+                while max(frame["id"]) > int(Path(allowed).read_text()):
+                    time.sleep(0.02)
+                yield from run_seeds(iter([frame]))
+
+        return held
+
+    monkeypatch.setattr(explore, "_runner_of", held_runner_of)
+    put(Path(allowed), "2")
     watched = Watched(shipped)
 
     def steps() -> None:
-        until(lambda: watched.done() >= 2)
-        fail_tasks(standalone, watched)
-        until(lambda: watched.done() >= 5)
-        kill_executor(standalone)
+        try:
+            until(lambda: watched.done() >= 2)
+            fail_tasks(standalone, watched)
+            put(Path(allowed), "5")
+            until(lambda: watched.done() >= 5)
+            kill_executor(standalone)
+        finally:
+            put(Path(allowed), str(seeds))
 
     words = ["spark", "explore", str(file), "--seeds", f"1..{seeds}", "--to", target]
     capsys.readouterr()
