@@ -13,7 +13,6 @@ import trio
 from jgroups_py import ConfigError, MemoryNetwork, open_channel
 from jgroups_py.tools.cli import run
 
-
 PATIENT = {"GMS.join_timeout": "20s", "SHARED_LOOPBACK_PING.wait": "20s"}
 """A second member waits for the answer of the first one, however busy the machine is. Otherwise it may be alone until a merge."""
 
