@@ -19,6 +19,8 @@ from jgroups_py.driver.sockets import SocketDriver
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 pytestmark = pytest.mark.sockets
+LONG = 5.0
+"""Seconds that a caller may look for an answer that comes at once: the machine may run something else meanwhile."""
 
 
 class Steps(trio.abc.Instrument):
@@ -26,6 +28,12 @@ class Steps(trio.abc.Instrument):
 
     def __init__(self) -> None:
         self.of: Counter[str] = Counter()
+        self._began = trio.current_time()
+
+    @property
+    def of_timers(self) -> int:
+        """Return how many steps the timers of two members may have made meanwhile: puts take long on a busy machine."""
+        return int(50 * (trio.current_time() - self._began))
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         self.of[task.name.rpartition(".")[2]] += 1
@@ -48,7 +56,9 @@ def driver_of(cache: TreeCache) -> SocketDriver:
 def file(tmp_path: Any) -> str:
     stack = load_stack("tcp.xml")
     path = tmp_path / "two.xml"
-    path.write_text(to_xml(with_attributes(stack, private_attributes(stack, 2))))
+    patient = {"GMS.join_timeout": "20s"}  # B is not alone on a busy machine
+    own = private_attributes(stack, 2) | patient
+    path.write_text(to_xml(with_attributes(stack, own)))
     return str(path)
 
 
@@ -69,15 +79,17 @@ async def pair(
         await a.wait_protected(2)
         for cache in (a, b):  # one process: the other member does not run while this one looks
             driver_of(cache)._requests.watch._limit = 0
-            driver_of(cache)._watch._limit = 0.5
+            driver_of(cache)._watch._limit = 0
         yield a, b
 
 
 @pytest.fixture
-def the_other_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[TreeCache], None]:
-    """Between two looks of a caller the cache ``other`` takes what has come for it."""
+def the_other_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[TreeCache, TreeCache], None]:
+    """Callers of a cache look. Between two looks the cache ``other`` takes what has come for it."""
 
-    def start(other: TreeCache) -> None:
+    def start(cache: TreeCache, other: TreeCache) -> None:
+        driver_of(cache)._watch._limit = LONG
+
         def take() -> None:
             driver = driver_of(other)
             for stream in list(driver.streams.values()):
@@ -91,21 +103,23 @@ def the_other_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[TreeCache], Non
 
 
 async def test_puts_of_one_caller_wake_no_task(
-    file: str, the_other_runs: Callable[[TreeCache], None]
+    file: str, the_other_runs: Callable[[TreeCache, TreeCache], None]
 ) -> None:
     async with pair(file) as (a, b):
         for number in range(3):
             await a.put("/n", "k", number)
-        the_other_runs(b)
+        the_other_runs(a, b)
         with Steps() as steps:
             for number in range(80):
                 await a.put("/n", "k", number)
         assert driver_of(a)._watch.ended >= 78
-        assert sum(steps.of.values()) <= 60, "a step for each ``watched_max`` puts, and timers"
+        assert sum(steps.of.values()) <= 60 + steps.of_timers, (
+            "a step for each ``watched_max`` puts"
+        )
 
 
 async def test_other_tasks_run_between_puts(
-    file: str, the_other_runs: Callable[[TreeCache], None]
+    file: str, the_other_runs: Callable[[TreeCache, TreeCache], None]
 ) -> None:
     rounds = 0
 
@@ -116,7 +130,7 @@ async def test_other_tasks_run_between_puts(
             rounds += 1
 
     async with pair(file) as (a, b):
-        the_other_runs(b)
+        the_other_runs(a, b)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(runs_too)
             for number in range(163):
@@ -126,7 +140,9 @@ async def test_other_tasks_run_between_puts(
 
 
 async def test_several_callers_are_bundled_and_none_looks(
-    file: str, the_other_runs: Callable[[TreeCache], None], monkeypatch: pytest.MonkeyPatch
+    file: str,
+    the_other_runs: Callable[[TreeCache, TreeCache], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks = 0
 
@@ -141,7 +157,7 @@ async def test_several_callers_are_bundled_and_none_looks(
 
     async with pair(file) as (a, b):
         await a.put("/n", "k", 0)
-        the_other_runs(b)
+        the_other_runs(a, b)
         monkeypatch.setattr(driver_of(a), "watch", watch)
         async with trio.open_nursery() as nursery:
             for caller in range(8):
@@ -151,17 +167,17 @@ async def test_several_callers_are_bundled_and_none_looks(
 
 
 async def test_puts_that_wait_for_nobody_do_not_look(
-    file: str, the_other_runs: Callable[[TreeCache], None]
+    file: str, the_other_runs: Callable[[TreeCache, TreeCache], None]
 ) -> None:
     async with pair(file, "REPL_ASYNC") as (a, b):
-        the_other_runs(b)
+        the_other_runs(a, b)
         for number in range(20):
             await a.put("/n", "k", number)
         assert driver_of(a)._watch.ended == driver_of(a)._watch.in_vain == 0
 
 
 async def test_a_put_that_is_cancelled_while_others_run(
-    file: str, the_other_runs: Callable[[TreeCache], None]
+    file: str, the_other_runs: Callable[[TreeCache, TreeCache], None]
 ) -> None:
     """The pause after some puts is a checkpoint. The change stays, and later puts work."""
     scope, made = trio.CancelScope(), 0
@@ -171,7 +187,7 @@ async def test_a_put_that_is_cancelled_while_others_run(
 
     async with pair(file) as (a, b), trio.open_nursery() as nursery:
         await a.put("/n", "k", 0)
-        the_other_runs(b)
+        the_other_runs(a, b)
         with scope:
             for number in range(1, 60):
                 if number == 2:
@@ -191,7 +207,6 @@ async def test_a_buddy_looks_for_the_next_change(
 ) -> None:
     counts: list[int] = []
     async with pair(file) as (a, b):
-        monkeypatch.setattr(driver_of(a)._watch, "_limit", 0)
         requests = driver_of(b)._requests
 
         def comes(heard: Any, now: float, count: int) -> bool:
@@ -212,7 +227,9 @@ async def test_a_buddy_looks_for_the_next_change(
 
 
 async def test_a_change_leaves_before_the_own_tree_changes_and_is_there_when_the_put_returns(
-    file: str, the_other_runs: Callable[[TreeCache], None], monkeypatch: pytest.MonkeyPatch
+    file: str,
+    the_other_runs: Callable[[TreeCache, TreeCache], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     order: list[str] = []
     execute, apply = SocketDriver.execute, Tree.apply
@@ -228,7 +245,7 @@ async def test_a_change_leaves_before_the_own_tree_changes_and_is_there_when_the
 
     async with pair(file) as (a, b):
         await a.put("/n", "k", 0)
-        the_other_runs(b)
+        the_other_runs(a, b)
         monkeypatch.setattr(SocketDriver, "execute", executed)
         monkeypatch.setattr(Tree, "apply", applied)
         await a.put("/n", "k", 1)
