@@ -110,7 +110,7 @@ def test_the_command_tells_why(
     assert said in (err if code else out)
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_a_pipe_in_the_place_of_the_file_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert check(tmp_path / "pipe") == 1
