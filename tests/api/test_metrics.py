@@ -31,7 +31,9 @@ async def until_read(channel: Channel) -> None:
                 return
 
 
-async def test_a_page_has_the_view_the_channel_the_driver_and_every_protocol() -> None:
+async def test_a_page_has_the_view_the_channel_the_driver_and_every_protocol(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     network = MemoryNetwork()
     async with (
         open_channel("sim.xml", cluster="demo", name="A", transport=network) as a,

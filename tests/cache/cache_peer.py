@@ -11,7 +11,7 @@ import trio
 
 from jgroups_py.cache import TreeCache, open_tree_cache
 
-LIFETIME = 60.0  # seconds
+LIFETIME = 300.0  # seconds
 
 
 async def site(cache: TreeCache, what: str, other: str) -> list[str]:

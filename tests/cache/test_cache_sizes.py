@@ -199,7 +199,7 @@ async def test_a_member_whose_state_no_packet_takes_is_told_so(
 
 
 @pytest.mark.sockets
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("buddies", [True, False])
 async def test_on_sockets_a_write_that_no_packet_takes_is_refused(
     tmp_path: Path, buddies: bool
@@ -208,11 +208,11 @@ async def test_on_sockets_a_write_that_no_packet_takes_is_refused(
     file = tmp_path / "stack.xml"
     file.write_text(text)
     config = load_stack(file)
-    own = private_attributes(config, 2) | {"TCP.max_length": "100000"}
+    own = private_attributes(config, 2) | {"TCP.max_length": "100000", "GMS.join_timeout": "20s"}
     file.write_text(to_xml(with_attributes(config, own)))
     kind = settings(stack=str(file)) if buddies else None
     kind = kind or CacheSettings(cache_mode="REPL_SYNC", stack=str(file), cluster_name="test")
-    with trio.fail_after(50):
+    with trio.fail_after(120):
         async with open_tree_cache(kind, name="A") as a, open_tree_cache(kind, name="B") as b:
             await a.wait_members(2)
             await b.wait_members(2)

@@ -56,7 +56,12 @@ def driver_of(cache: TreeCache) -> SocketDriver:
 def file(tmp_path: Any) -> str:
     stack = load_stack("tcp.xml")
     path = tmp_path / "two.xml"
+<<<<<<< HEAD
     own = private_attributes(stack, 2) | {"GMS.join_timeout": "20s"}  # B is not alone on a busy machine
+=======
+    patient = {"GMS.join_timeout": "20s"}  # B is not alone on a busy machine
+    own = private_attributes(stack, 2) | patient
+>>>>>>> 3e6688ac42c9ff12537b2f73087e1fce9ca4b158
     path.write_text(to_xml(with_attributes(stack, own)))
     return str(path)
 
@@ -78,15 +83,21 @@ async def pair(
         await a.wait_protected(2)
         for cache in (a, b):  # one process: the other member does not run while this one looks
             driver_of(cache)._requests.watch._limit = 0
+<<<<<<< HEAD
             driver_of(cache)._watch._limit = LONG
+=======
+            driver_of(cache)._watch._limit = 0
+>>>>>>> 3e6688ac42c9ff12537b2f73087e1fce9ca4b158
         yield a, b
 
 
 @pytest.fixture
-def the_other_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[TreeCache], None]:
-    """Between two looks of a caller the cache ``other`` takes what has come for it."""
+def the_other_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[TreeCache, TreeCache], None]:
+    """Callers of a cache look. Between two looks the cache ``other`` takes what has come for it."""
 
-    def start(other: TreeCache) -> None:
+    def start(cache: TreeCache, other: TreeCache) -> None:
+        driver_of(cache)._watch._limit = LONG
+
         def take() -> None:
             driver = driver_of(other)
             for stream in list(driver.streams.values()):
@@ -100,21 +111,27 @@ def the_other_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[TreeCache], Non
 
 
 async def test_puts_of_one_caller_wake_no_task(
-    file: str, the_other_runs: Callable[[TreeCache], None]
+    file: str, the_other_runs: Callable[[TreeCache, TreeCache], None]
 ) -> None:
     async with pair(file) as (a, b):
         for number in range(3):
             await a.put("/n", "k", number)
-        the_other_runs(b)
+        the_other_runs(a, b)
         with Steps() as steps:
             for number in range(80):
                 await a.put("/n", "k", number)
         assert driver_of(a)._watch.ended >= 78
+<<<<<<< HEAD
         assert sum(steps.of.values()) <= 60 + steps.of_timers, "a step for each ``watched_max`` puts"
+=======
+        assert sum(steps.of.values()) <= 60 + steps.of_timers, (
+            "a step for each ``watched_max`` puts"
+        )
+>>>>>>> 3e6688ac42c9ff12537b2f73087e1fce9ca4b158
 
 
 async def test_other_tasks_run_between_puts(
-    file: str, the_other_runs: Callable[[TreeCache], None]
+    file: str, the_other_runs: Callable[[TreeCache, TreeCache], None]
 ) -> None:
     rounds = 0
 
@@ -125,7 +142,7 @@ async def test_other_tasks_run_between_puts(
             rounds += 1
 
     async with pair(file) as (a, b):
-        the_other_runs(b)
+        the_other_runs(a, b)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(runs_too)
             for number in range(163):
@@ -135,7 +152,9 @@ async def test_other_tasks_run_between_puts(
 
 
 async def test_several_callers_are_bundled_and_none_looks(
-    file: str, the_other_runs: Callable[[TreeCache], None], monkeypatch: pytest.MonkeyPatch
+    file: str,
+    the_other_runs: Callable[[TreeCache, TreeCache], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks = 0
 
@@ -150,7 +169,7 @@ async def test_several_callers_are_bundled_and_none_looks(
 
     async with pair(file) as (a, b):
         await a.put("/n", "k", 0)
-        the_other_runs(b)
+        the_other_runs(a, b)
         monkeypatch.setattr(driver_of(a), "watch", watch)
         async with trio.open_nursery() as nursery:
             for caller in range(8):
@@ -160,17 +179,17 @@ async def test_several_callers_are_bundled_and_none_looks(
 
 
 async def test_puts_that_wait_for_nobody_do_not_look(
-    file: str, the_other_runs: Callable[[TreeCache], None]
+    file: str, the_other_runs: Callable[[TreeCache, TreeCache], None]
 ) -> None:
     async with pair(file, "REPL_ASYNC") as (a, b):
-        the_other_runs(b)
+        the_other_runs(a, b)
         for number in range(20):
             await a.put("/n", "k", number)
         assert driver_of(a)._watch.ended == driver_of(a)._watch.in_vain == 0
 
 
 async def test_a_put_that_is_cancelled_while_others_run(
-    file: str, the_other_runs: Callable[[TreeCache], None]
+    file: str, the_other_runs: Callable[[TreeCache, TreeCache], None]
 ) -> None:
     """The pause after some puts is a checkpoint. The change stays, and later puts work."""
     scope, made = trio.CancelScope(), 0
@@ -180,7 +199,7 @@ async def test_a_put_that_is_cancelled_while_others_run(
 
     async with pair(file) as (a, b), trio.open_nursery() as nursery:
         await a.put("/n", "k", 0)
-        the_other_runs(b)
+        the_other_runs(a, b)
         with scope:
             for number in range(1, 60):
                 if number == 2:
@@ -200,7 +219,6 @@ async def test_a_buddy_looks_for_the_next_change(
 ) -> None:
     counts: list[int] = []
     async with pair(file) as (a, b):
-        monkeypatch.setattr(driver_of(a)._watch, "_limit", 0)
         requests = driver_of(b)._requests
 
         def comes(heard: Any, now: float, count: int) -> bool:
@@ -221,7 +239,9 @@ async def test_a_buddy_looks_for_the_next_change(
 
 
 async def test_a_change_leaves_before_the_own_tree_changes_and_is_there_when_the_put_returns(
-    file: str, the_other_runs: Callable[[TreeCache], None], monkeypatch: pytest.MonkeyPatch
+    file: str,
+    the_other_runs: Callable[[TreeCache, TreeCache], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     order: list[str] = []
     execute, apply = SocketDriver.execute, Tree.apply
@@ -237,7 +257,7 @@ async def test_a_change_leaves_before_the_own_tree_changes_and_is_there_when_the
 
     async with pair(file) as (a, b):
         await a.put("/n", "k", 0)
-        the_other_runs(b)
+        the_other_runs(a, b)
         monkeypatch.setattr(SocketDriver, "execute", executed)
         monkeypatch.setattr(Tree, "apply", applied)
         await a.put("/n", "k", 1)

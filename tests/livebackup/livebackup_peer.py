@@ -18,7 +18,7 @@ from livebackup_group import KINDS, OPERATIONS, put_both
 
 from jgroups_py.livebackup import LiveBackupNode, NotLive, OutcomeUnknown, open_livebackup
 
-LIFETIME = 120.0  # seconds
+LIFETIME = 300.0  # seconds
 CLIENTS = 8
 
 

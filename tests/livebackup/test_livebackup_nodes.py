@@ -165,9 +165,9 @@ async def test_time_and_chance_of_an_operation_are_the_same_on_the_backup(
         assert len(set(values)) == 5
 
 
-async def test_an_error_of_an_operation_comes_out_when_it_is_confirmed_and_its_changes_stay() -> (
-    None
-):
+async def test_an_error_of_an_operation_comes_out_when_it_is_confirmed_and_its_changes_stay(
+    autojump_clock: Any,
+) -> None:
     async with livebackup_group() as group:
         live, backup = await group.start("AB")
         with pytest.raises(LookupError, match="a is empty"):
@@ -179,7 +179,7 @@ async def test_an_error_of_an_operation_comes_out_when_it_is_confirmed_and_its_c
 
 
 @pytest.mark.seed("P3")
-async def test_a_kind_whose_work_is_done_in_threads(autojump_clock: Any) -> None:
+async def test_a_kind_whose_work_is_done_in_threads(thread_clock: Any) -> None:
     async with livebackup_group() as group:
         live, _ = await group.start("AB")
         for n in range(5):

@@ -16,7 +16,7 @@ from jgroups_py.config.settings import load_stack
 from jgroups_py.livebackup import LiveBackupNode, open_livebackup
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
-pytestmark = [pytest.mark.sockets, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.sockets, pytest.mark.timeout(300)]
 STACK = "tcp.xml"
 
 
@@ -54,7 +54,7 @@ async def open_backup(opened: AsyncExitStack, attributes: dict[str, str]) -> Liv
                 attributes=attributes,
             )
         )
-        await node.channel.wait_members(2, timeout=60)
+        await node.channel.wait_members(2, timeout=120)
         if await node.wait_role("live", "backup") == "backup":
             await opened.enter_async_context(mine)
             return node
@@ -63,7 +63,8 @@ async def open_backup(opened: AsyncExitStack, attributes: dict[str, str]) -> Liv
 
 @pytest.mark.seed("P9", "P13")
 async def test_a_backup_has_all_answered_operations_of_a_killed_live_process() -> None:
-    attributes = private_attributes(load_stack(STACK), 2)
+    # The live node may not run for seconds. The backup waits for its answer, and is not alone meanwhile.
+    attributes = private_attributes(load_stack(STACK), 2) | {"GMS.join_timeout": "30s"}
     peer = [sys.executable, str(Path(__file__).parent / "livebackup_peer.py")]
     process = await trio.lowlevel.open_process(
         [*peer, json.dumps([STACK, attributes])], stdout=subprocess.PIPE
@@ -71,7 +72,7 @@ async def test_a_backup_has_all_answered_operations_of_a_killed_live_process() -
     assert process.stdout is not None
     lines = Lines(process.stdout)
     try:
-        with trio.fail_after(100):
+        with trio.fail_after(240):
             await lines.until(1)
             async with AsyncExitStack() as opened:
                 backup = await open_backup(opened, attributes)

@@ -10,7 +10,7 @@ import trio
 
 from jgroups_py import open_channel, open_rpc
 
-LIFETIME = 60.0  # seconds
+LIFETIME = 180.0  # seconds
 
 
 class Target:

@@ -191,8 +191,7 @@ async def test_an_answer_that_comes_soon_wakes_no_task(
                 assert await rpc.call(b.address, "note", value) == value
         # More than 200 if each answer woke its tasks
         assert (
-            sum(steps.of.values()) <= 60 + steps.of_timers
-            and steps.rounds <= 60 + steps.of_timers
+            sum(steps.of.values()) <= 60 + steps.of_timers and steps.rounds <= 60 + steps.of_timers
         )
         with pytest.raises(RemoteError):
             await rpc.call(b.address, "fail")
