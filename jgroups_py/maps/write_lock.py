@@ -39,7 +39,9 @@ class WriteLock:
         set_range(self._handle, fcntl.F_RDLCK, _WANTED)
         try:
             limit = time.monotonic() + timeout
-            while time.monotonic() < limit:
+            is_over = timeout <= 0
+            while not is_over:
+                is_over = time.monotonic() >= limit  # also a process that was stopped meanwhile tries once more
                 time.sleep(PAUSE)
                 if set_range(self._handle, fcntl.F_WRLCK, _WRITER):
                     return True
