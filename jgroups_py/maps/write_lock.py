@@ -40,8 +40,9 @@ class WriteLock:
         try:
             limit = time.monotonic() + timeout
             is_over = timeout <= 0
+            # A process that was stopped meanwhile tries once more, too.
             while not is_over:
-                is_over = time.monotonic() >= limit  # also a process that was stopped meanwhile tries once more
+                is_over = time.monotonic() >= limit
                 time.sleep(PAUSE)
                 if set_range(self._handle, fcntl.F_WRLCK, _WRITER):
                     return True

@@ -122,6 +122,28 @@ def test_a_transaction_has_the_lock_until_it_ends(tmp_path: Path) -> None:
             other.release()
 
 
+def test_a_process_that_was_stopped_while_it_waited_tries_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would say that the other process is stopped."""
+    with closing(WriteLock(tmp_path / "w")) as other, closing(WriteLock(tmp_path / "w")) as mine:
+        assert other.take(0.0)
+        looks: list[int] = []
+
+        class Time:
+            sleep = staticmethod(time.sleep)
+
+            @staticmethod
+            def monotonic() -> float:
+                looks.append(1)
+                if len(looks) == 2:
+                    other.release()
+                return 100.0 * len(looks)
+
+        monkeypatch.setattr(write_lock, "time", Time)
+        assert mine.take(1.0)
+
+
 def test_a_merger_lets_those_go_first_that_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +179,7 @@ def test_a_merger_lets_those_go_first_that_wait(
         merger.release()
         assert merger.take(60.0, yields=True)
         order.append("merger")
+        merger.release()
         thread.join()
     assert order == ["opener", "merger"]
 
