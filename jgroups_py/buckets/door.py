@@ -23,6 +23,8 @@ from jgroups_py.stack.log_limit import LogLimit
 
 _log = logging.getLogger("jgroups_py.buckets")
 _READ: Final = 65_536  # bytes of one read
+LEAVING_MAX: Final = 100
+"""The most clients without a place that are connected at once for ``drain_timeout``."""
 
 DOOR_CAUSES: Final[Mapping[str, str]] = {
     "too_many": "connections_max clients are connected, and none of them has been idle for long",
@@ -146,6 +148,8 @@ class ClientDoor:
         self._causes = {**DOOR_CAUSES, **causes}
         self._full = full
         self._guests: dict[Guest, None] = {}
+        self._leaving = 0
+        """Clients without a place that read the reason."""
         self._log_limit = LogLimit(trio.current_time)
 
     def __len__(self) -> int:
@@ -163,8 +167,8 @@ class ClientDoor:
             if files.is_scarce(stream.socket):
                 raise EndOfClient("no_descriptors")
             if len(self._guests) >= self.limits.connections_max and not self._make_room():
-                await guest.send(self._full)
-                raise EndOfClient("too_many")
+                await self._refuse(guest)
+                return
             self._guests[guest] = None
             with guest.scope:
                 await self._handler(guest)
@@ -179,6 +183,18 @@ class ClientDoor:
         finally:
             self._guests.pop(guest, None)
             await trio.aclose_forcefully(stream)
+
+    async def _refuse(self, guest: Guest) -> None:
+        """Tell a client that there is no place for it. Clients send a request at once; only LEAVING_MAX of them get the time to read
+        the answer to it."""
+        self.turn_away("too_many", guest.host)
+        await guest.send(self._full)
+        if self._leaving < LEAVING_MAX:
+            self._leaving += 1
+            try:
+                await guest.drain()
+            finally:
+                self._leaving -= 1
 
     def _count(self, guest: Guest) -> None:
         """Count a disconnected client, before it can notice that it is disconnected."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 
@@ -30,13 +32,24 @@ def forget(file: Forked) -> None:
     _OPEN.discard(file)
 
 
+class _Forking(threading.local):
+    """The files of a fork that this thread makes. Other threads may open and close files meanwhile."""
+
+    files: Sequence[Forked] = ()
+
+
+_forking: Final = _Forking()
+
+
 def _before() -> None:
-    for file in list(_OPEN):
+    _forking.files = sorted(_OPEN, key=id)  # two threads that fork take the locks in one order
+    for file in _forking.files:
         file.before_fork()
 
 
 def _after(child: bool) -> None:
-    for file in list(_OPEN):
+    files, _forking.files = _forking.files, ()
+    for file in files:
         file.after_fork(child)
 
 

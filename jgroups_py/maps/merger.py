@@ -100,7 +100,7 @@ class Merger:
             try:
                 with self.lock:
                     worked = self._merge() if self._take() else False
-                shared.problem = None
+                    shared.problem = None
             except Exception as error:  # the inboxes keep their records for others or the next try
                 worked = isinstance(error, MapFull) and shared.store.take_size()
                 if not worked:

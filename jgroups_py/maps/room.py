@@ -25,6 +25,9 @@ STALLED_TIMEOUT: Final = 1.0
 """Seconds without any work of a merger after which a put gives up."""
 PAUSE: Final = 0.001
 """Seconds between looks for room."""
+STEP_MAX: Final = 0.1
+"""The most seconds that count between two looks. A process that was stopped would otherwise give up before the merger, perhaps a thread
+of its own, has had time to go on."""
 FULL_SHARE: Final = 0.9
 """The share of ``max_bytes`` from which the file counts as full if no records are merged."""
 
@@ -57,17 +60,17 @@ class Room:
 
     def wait(self, need: int) -> None:
         """Wait until ``need`` bytes fit. The lock of the file must not be held. Raises MapFull, MapClosed."""
-        begin = worked_at = time.monotonic()
-        worked = -1
+        begin = last = time.monotonic()
+        worked, idle = -1, 0.0
         self.waits += 1
         while True:
             with self._alone():
                 if self._inbox.has_room(need):
                     return
                 now, work = time.monotonic(), self._control.work()
-                if work != worked:
-                    worked, worked_at = work, now
-                is_idle = work == self._idle or now - worked_at >= STALLED_TIMEOUT
+                idle = 0.0 if work != worked else idle + min(now - last, STEP_MAX)
+                worked, last = work, now
+                is_idle = work == self._idle or idle >= STALLED_TIMEOUT
                 if is_idle or now - begin >= self._timeout or self._problem() is not None:
                     self._idle = work if is_idle else -1
                     raise MapFull(self._reason(is_idle))

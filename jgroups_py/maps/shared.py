@@ -552,7 +552,7 @@ class SharedFile:
         with self._open_still():
             return all(self.control.merged(slot) >= end for slot, end in enumerate(written))
 
-    def wait_merged(self, timeout: float = 10.0) -> bool:
+    def wait_merged(self, timeout: float = 60.0) -> bool:
         """Wait until this process' records are merged. False: ``timeout`` has passed."""
         limit = time.monotonic() + timeout
         while self.waiting() > 0:

@@ -39,7 +39,10 @@ class WriteLock:
         set_range(self._handle, fcntl.F_RDLCK, _WANTED)
         try:
             limit = time.monotonic() + timeout
-            while time.monotonic() < limit:
+            is_over = timeout <= 0
+            # A process that was stopped meanwhile tries once more, too.
+            while not is_over:
+                is_over = time.monotonic() >= limit
                 time.sleep(PAUSE)
                 if set_range(self._handle, fcntl.F_WRLCK, _WRITER):
                     return True

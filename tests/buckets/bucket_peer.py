@@ -12,9 +12,9 @@ import trio
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from seed_instance import PLACEMENT, seed_settings
+from seed_instance import BUSY_DETECTION_MAX, BUSY_MACHINE, PLACEMENT, seed_settings
 
-from jgroups_py.buckets import FAST_DETECTION, NodeParts, Refused, open_buckets
+from jgroups_py.buckets import NodeParts, Refused, open_buckets
 from jgroups_py.testing.explorer.buckets.ledger import ledger
 
 LIFETIME = 600.0  # seconds
@@ -22,7 +22,7 @@ LIFETIME = 600.0  # seconds
 
 async def main() -> None:
     name, stack, attributes, version, beside = json.loads(sys.argv[1])
-    settings = seed_settings()
+    settings = seed_settings(detection_max=BUSY_DETECTION_MAX)
     parts = NodeParts.of(name, settings)
     if beside:
         parts = NodeParts(node=name, managers=(f"m/{name}-{version}",))
@@ -35,7 +35,7 @@ async def main() -> None:
             settings=settings,
             parts=parts,
             placement=PLACEMENT,
-            attributes={**FAST_DETECTION, **attributes},
+            attributes={**BUSY_MACHINE, **attributes},
         ) as node:
             await node.wait_ready()
             print("ready", flush=True)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import trio
+from seed_instance import BUSY_DETECTION_MAX, BUSY_MACHINE
 
 from jgroups_py.buckets import BucketNode, Cep, bucket_of, digest_of
 from jgroups_py.buckets.administration import carry_out, open_administrator
@@ -74,7 +75,8 @@ class Processes:
     """Node processes by name."""
 
     def __init__(self, folder: Path, log: Path) -> None:
-        self.attributes = private_attributes(load_stack("tcp.xml"), len(NODES) + 3)
+        ports = private_attributes(load_stack("tcp.xml"), len(NODES) + 3)
+        self.attributes = {**BUSY_MACHINE, **ports}
         self._log = log.open("ab")
         self._where = [
             word for name, value in self.attributes.items() for word in ("--set", f"{name}={value}")
@@ -85,8 +87,8 @@ class Processes:
         self.file = folder / "kills.yaml"
         lines = [f"  {name}: {{components: {parts}}}" for name, parts in NODES.items()]
         self.file.write_text(
-            f"name: kills-{doors}\nbuckets: {BUCKETS}\nstack: tcp.xml\napplication: items_of_kills:PLUGIN\nnodes:\n"
-            + "\n".join(lines)
+            f"name: kills-{doors}\nbuckets: {BUCKETS}\nstack: tcp.xml\napplication: items_of_kills:PLUGIN\n"
+            f"settings: {{detection_max: {BUSY_DETECTION_MAX:g}s}}\nnodes:\n" + "\n".join(lines)
         )
         (folder / "items_of_kills.py").write_text(APPLICATION)
         self.running: dict[str, trio.Process] = {}

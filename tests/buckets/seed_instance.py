@@ -25,6 +25,10 @@ PLACEMENT = {
     if pair in slaves
 }
 PAIRS = 9
+BUSY_MACHINE = {"FD_ALL3.timeout": "15s", "FD_ALL3.interval": "2s"}
+"""Attributes for processes on a machine that may not run one of them for seconds. FD_SOCK2 notices a killed one at once."""
+BUSY_DETECTION_MAX = 25.0
+"""The ``detection_max`` that these need."""
 MASTERS_MAX, BUCKETS_MAX = 5, 6
 """The limits of a node (A35)."""
 

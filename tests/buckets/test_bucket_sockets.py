@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 import trio
 from bucket_group import ask
-from seed_instance import PAIRS, key_in, seed_settings
+from seed_instance import BUSY_DETECTION_MAX, BUSY_MACHINE, PAIRS, key_in, seed_settings
 
 from jgroups_py.buckets import (
-    FAST_DETECTION,
     BucketNode,
     NodeParts,
     OutcomeUnknown,
@@ -110,9 +109,9 @@ async def opened_client(
         cluster="buckets",
         name="client",
         plugin=ledger(),
-        settings=seed_settings(),
+        settings=seed_settings(detection_max=BUSY_DETECTION_MAX),
         parts=NodeParts(node="client"),
-        attributes={**FAST_DETECTION, **attributes},
+        attributes={**BUSY_MACHINE, **attributes},
     ) as node:
         yield node
 

@@ -157,8 +157,9 @@ def test_random_bytes_of_many_clients_store_nothing_and_fail_nothing() -> None:
 
 def test_a_client_too_many_is_told_so() -> None:
     with door(DoorLimits(connections_max=2)) as d, d.connect(), d.connect():
-        assert d.said(b"") == b"SERVER_ERROR too many open connections\r\n"
-        assert d.counter("too_many") == 1
+        for asked in (b"", *[b"version\r\n"] * 20):
+            assert d.said(asked) == b"SERVER_ERROR too many open connections\r\n"
+        assert d.counter("too_many") == 21
 
 
 def test_a_new_client_takes_the_place_of_the_one_idle_for_longest() -> None:

@@ -37,12 +37,16 @@ def fill(shared: SharedFile) -> int:
             told = str(error)
             break
         time.sleep(0.0002)
+    else:
+        raise AssertionError("it takes 3 MB")
     assert "is full: " in told and "of 1,048,576 bytes (max_bytes) are used" in told
     return count
 
 
 def until_merged(shared: SharedFile) -> None:
-    end = time.monotonic() + 40
+    end = time.monotonic() + 120
     while shared.waiting() > 0:
         assert time.monotonic() < end, shared.problem
         time.sleep(0.005)
+    with shared._merger.lock:  # the merger has ended its turn
+        pass

@@ -146,7 +146,7 @@ class MemoryNetwork:
         self.streams.clear()
 
 
-async def until(condition: Callable[[], Any], limit: float = 30.0) -> None:
+async def until(condition: Callable[[], Any], limit: float = 60.0) -> None:
     """Wait until a condition holds."""
     with trio.fail_after(limit):
         while not condition():  # noqa: ASYNC110

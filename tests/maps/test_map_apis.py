@@ -22,7 +22,7 @@ SIZE = 1 << 28
 
 
 def until(condition: Callable[[], object]) -> None:
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < limit
         time.sleep(0.005)
@@ -55,7 +55,7 @@ def test_a_map_of_threads_is_a_mutable_mapping(tmp_path: Path) -> None:
 
 
 def test_threads_lose_no_update_of_one_key(tmp_path: Path) -> None:
-    with opened(tmp_path) as m:
+    with opened(tmp_path, lock_timeout=60.0) as m:
         threads = [
             threading.Thread(target=lambda: [m.increment("n") for _ in range(50)]) for _ in range(4)
         ]
@@ -82,7 +82,7 @@ def test_a_listener_of_threads_ends_when_nothing_has_changed_for_its_timeout(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as m:
-        changes = m.listen(timeout=20)
+        changes = m.listen(timeout=60)
         m["a"] = 1
         m["b"] = 2
         assert m.wait_merged()
@@ -92,7 +92,7 @@ def test_a_listener_of_threads_ends_when_nothing_has_changed_for_its_timeout(
 
 
 def test_maps_of_threads_replicate_in_the_background(tmp_path: Path) -> None:
-    links = MemoryLinks()
+    links, before = MemoryLinks(), set(threading.enumerate())
     with (
         opened(tmp_path / "1", identifier=1, network=links) as one,
         opened(tmp_path / "2", identifier=2, network=links) as two,
@@ -102,7 +102,8 @@ def test_maps_of_threads_replicate_in_the_background(tmp_path: Path) -> None:
         del two["key"]
         until(lambda: "key" not in one)
         until(lambda: one.statistics().replicates and 2 in one.statistics().peers)
-    assert not [t for t in threading.enumerate() if t.name.startswith(("jgroups_py", "maps-"))]
+    left = set(threading.enumerate()) - before
+    assert not [t for t in left if t.name.startswith(("jgroups_py", "maps-"))]
     with pytest.raises(MapClosed):
         one["key"]
     one.close()
@@ -143,7 +144,7 @@ with open_map({str(tmp_path / "m")!r}, key=str, value="json", max_bytes={SIZE}) 
     assert os.waitpid(pid, 0)[1] == 0
     assert m["n"] == 1 and m.increment("n") == 2
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_a_map_of_asyncio_has_the_same_calls(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_a_map_of_asyncio_has_the_same_calls(tmp_path: Path) -> None:
         async with one as m, two as other:
             heard = other.listen()
             m["a"] = 1
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 change = await anext(heard)
             assert isinstance(change, MapChange)
             assert (change.key, change.value, change.host) == ("a", 1, 1)
@@ -169,7 +170,7 @@ def test_a_map_of_asyncio_has_the_same_calls(tmp_path: Path) -> None:
             )
             await m.wait_merged()
             assert m.statistics().replicates and len(m) == 2
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for _ in heard:
                 pass
         with pytest.raises(MapClosed):
@@ -194,7 +195,6 @@ def test_hosts_with_other_codecs_are_not_linked_and_say_so_loudly(
         opened(tmp_path / "2", identifier=2, network=links, value=int) as two,
     ):
         one["a"] = "text"
-        until(lambda: "other codecs" in caplog.text)
-        assert "str and int there, str and json here" in caplog.text
+        until(lambda: "str and int there, str and json here" in caplog.text)
         assert not two and not one.statistics().peers
     assert "ERROR" in [r.levelname for r in caplog.records if "other codecs" in r.message]

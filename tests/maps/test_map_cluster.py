@@ -33,7 +33,7 @@ def free_ports(count: int) -> list[int]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110 - another host brings it, and nobody tells
             await trio.sleep(0.01)
 
@@ -55,6 +55,8 @@ async def test_three_hosts_of_the_sample_put_one_value_each_and_all_have_all(
 
     async with host(1) as one, host(3) as three, host(2) as two:
         maps = [hosts["fx"] for hosts in (one, two, three)]
+        # A host that has no link with host 1 yet would get its change from another one.
+        await until(lambda: all(len(m.statistics().peers) == 2 for m in maps))
         maps[0].put("USD/GBP", ValueObject("BATS", 1, 0.767957))
         maps[1].put("GBP/USD", ValueObject("BATS", 2, 1.30216))
         maps[2].put("EUR/USD", ValueObject("LXN", 3, 1.16337))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import code_of, forked
 
 from jgroups_py import blocking
 from jgroups_py.maps import MapClosed, MapFileError
@@ -208,8 +209,8 @@ def test_a_forked_child_that_finds_no_place_says_so_and_touches_no_descriptor_of
         others = [files.of(slot) for slot in range(SLOTS) if slot != m._file.slot]
         assert all(other.lock() for other in others)  # 125 other processes have it open
         read, write = os.pipe()
-        pid = os.fork()
-        if pid == 0:
+
+        def tell() -> None:
             said = []
             calls: list[Callable[[], object]] = [
                 lambda: m["a"],
@@ -225,8 +226,8 @@ def test_a_forked_child_that_finds_no_place_says_so_and_touches_no_descriptor_of
                 except BaseException as error:
                     said.append(repr(error))
             os.write(write, "\n".join(said).encode())
-            os._exit(0)
-        os.waitpid(pid, 0)
+
+        assert code_of(forked(tell)) == 0
         said = os.read(read, 10_000).decode().split("\n")
         os.close(read)
         os.close(write)

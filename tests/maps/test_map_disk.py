@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 from mmap import PAGESIZE
 from pathlib import Path
@@ -40,8 +41,11 @@ def test_mapped_bytes_have_a_place_on_the_disk(tmp_path: Path) -> None:
         shared.close()
 
 
+@pytest.mark.usefixtures("patient_puts")
 def test_the_whole_of_a_ring_is_reserved_before_it_begins_anew(tmp_path: Path) -> None:
-    shared = SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 28, inbox_bytes=1 << 20))
+    shared = SharedFile(
+        tmp_path / "m", FileSettings(max_bytes=1 << 28, inbox_bytes=1 << 20, full_timeout=60.0)
+    )
     try:
         for number in range(30):
             shared.write(b"key", bytes(100_000 + number))
@@ -94,6 +98,7 @@ def test_a_file_that_cannot_be_made_says_why_and_leaves_nothing_open(
         raise OSError(errno.EFBIG, "File too large")
 
     settings = FileSettings(max_bytes=1 << 26)
+    gc.collect()  # what earlier tests have left does not end meanwhile
     before = descriptors()
     with monkeypatch.context() as patch:
         patch.setattr(os, "ftruncate", too_large)

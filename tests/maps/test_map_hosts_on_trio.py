@@ -19,6 +19,7 @@ from jgroups_py.maps.orders import Told
 from jgroups_py.maps.replica_settings import ReplicaSettings
 from jgroups_py.maps.shared import SharedFile
 
+pytestmark = pytest.mark.usefixtures("patient_puts")
 SIZE = 1 << 28
 
 
@@ -34,7 +35,10 @@ class Member:
         peers: frozenset[int] = frozenset(),
     ) -> None:
         self.file = SharedFile(
-            folder, FileSettings(identifier=node, max_bytes=SIZE, inbox_bytes=inbox_bytes)
+            folder,
+            FileSettings(
+                identifier=node, max_bytes=SIZE, inbox_bytes=inbox_bytes, full_timeout=60.0
+            ),
         )
         self.settings = ReplicaSettings(
             map="m", node=node, origin=self.file.origin, file=self.file.file_id, peers=peers
@@ -86,7 +90,7 @@ async def members(
 
 
 async def until(condition: Callable[[], object]) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110 - files change, and nobody tells
             await trio.sleep(0.005)
 

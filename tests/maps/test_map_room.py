@@ -43,8 +43,11 @@ def fill(write: Callable[[bytes], object], reason: str = "") -> int:
     return number
 
 
-def at_a_pause(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> list[float]:
-    """Call a function whenever a put waits. The returned list gets an item each time."""
+def at_a_pause(
+    monkeypatch: pytest.MonkeyPatch, action: Callable[[], object], *, step: float = 0.001
+) -> list[float]:
+    """Call a function whenever a put waits. The returned list gets an item each time. A pause takes ``step`` seconds for the put,
+    however busy the machine is."""
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
@@ -52,8 +55,11 @@ def at_a_pause(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) ->
         action()
 
     class Time:
-        monotonic = staticmethod(time.monotonic)
         sleep = staticmethod(pause)
+
+        @staticmethod
+        def monotonic() -> float:
+            return len(pauses) * step
 
     monkeypatch.setattr(room, "time", Time)
     return pauses
@@ -84,18 +90,12 @@ def test_a_put_beside_a_merger_that_works_waits_for_its_time_and_says_so(
 ) -> None:
     monkeypatch.setattr(room, "STALLED_TIMEOUT", 0.02)
     with opened(tmp_path, full_timeout=0.05) as shared, shared._merger.lock:
-
-        def work() -> None:
-            time.sleep(0.001)
-            shared.control.worked()
-
-        at_a_pause(monkeypatch, work)
-        begin = time.monotonic()
+        pauses = at_a_pause(monkeypatch, shared.control.worked)
         fill(
             lambda key: shared.write(key, VALUE),
             "had no room within 0.05 s (full_timeout): the process that merges works, but",
         )
-        assert time.monotonic() - begin >= 0.05
+        assert len(pauses) == 50
         before = shared._room.waits
         fill(lambda key: shared.write(b"again", VALUE))
         assert shared._room.waits == before + 1
@@ -107,7 +107,7 @@ def test_a_put_beside_a_stopped_merger_waits_once_and_the_next_ones_do_not(
     monkeypatch.setattr(room, "STALLED_TIMEOUT", 0.03)
     with opened(tmp_path, full_timeout=30.0) as shared:
         with shared._merger.lock:
-            pauses = at_a_pause(monkeypatch, lambda: time.sleep(0.001))
+            pauses = at_a_pause(monkeypatch, lambda: None)
             written = fill(
                 lambda key: shared.write(key, VALUE),
                 "nobody has merged anything for 0.03 s: is the process that merges stopped?",
@@ -121,6 +121,24 @@ def test_a_put_beside_a_stopped_merger_waits_once_and_the_next_ones_do_not(
         assert shared.wait_merged()
         for number in range(written):
             shared.write(b"k%d" % number, VALUE)
+
+
+def test_a_process_that_was_stopped_gives_the_merger_time_when_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The merger may be a thread of this process, and has stood still as long."""
+    with opened(tmp_path, full_timeout=3600.0) as shared, shared._merger.lock:
+        while not shared._merger._take():
+            time.sleep(0.001)
+
+        def merges_at_the_fifth() -> None:
+            if len(pauses) % 5 == 0:
+                shared._merger._merge()
+
+        pauses = at_a_pause(monkeypatch, merges_at_the_fifth, step=60.0)
+        for number in range(30):
+            shared.write(b"k%d" % number, VALUE)
+        assert len(pauses) >= 5
 
 
 def test_with_no_time_to_wait_a_put_is_refused_at_once(
@@ -139,7 +157,9 @@ def test_a_file_that_cannot_be_merged_says_why_at_once(tmp_path: Path) -> None:
         with shared._merger.lock:
             shared.problem = OSError("the disk is on fire")
             fill(lambda key: shared.write(key, VALUE), "cannot be merged: the disk is on fire")
-        assert shared.wait_merged() and shared.problem is None
+        assert shared.wait_merged()
+        with shared._merger.lock:  # the merger has ended its turn
+            assert shared.problem is None
 
 
 def test_a_map_that_is_closed_while_a_put_waits_says_so(
@@ -167,7 +187,7 @@ def test_a_put_that_has_waited_returns_the_value_that_it_replaced(
             # Another thread puts while this one waits, because the lock is free.
             thread = threading.Thread(target=lambda: file.write_now(b"a", b"second"))
             thread.start()
-            thread.join(20)
+            thread.join(60)
             merging.release()
             assert file.wait_merged()
             merging.acquire()

@@ -15,13 +15,14 @@ from jgroups_py.maps.file_settings import FileSettings
 from jgroups_py.maps.shared import SharedFile
 
 
+@pytest.mark.usefixtures("patient_puts")
 def test_a_full_map_goes_on_when_another_process_opens_it_with_more_room(tmp_path: Path) -> None:
-    settings = FileSettings(max_bytes=SMALL, inbox_bytes=1 << 18)
+    settings = FileSettings(max_bytes=SMALL, inbox_bytes=1 << 18, full_timeout=60.0)
     with closing(SharedFile(tmp_path / "m", settings)) as shared:
         count = fill(shared)
         assert shared.waiting() > 0 and isinstance(shared.problem, MapFull)
         assert shared.get(b"k0") == bytes(3000)
-        said, _ = other(tmp_path / "m", LARGE).communicate(timeout=40)
+        said, _ = other(tmp_path / "m", LARGE).communicate(timeout=120)
         assert said.startswith(str(LARGE))
         until_merged(shared)
         assert shared.max_bytes() == LARGE and shared.problem is None
@@ -62,7 +63,7 @@ def test_a_put_waits_for_the_disk_with_sync_only(
         monkeypatch.setattr(shared.store, "sync", lambda: synced.append("file"))
         shared.write(b"key", b"value")
         assert len(flushed) == calls
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while durability != "process" and not synced and time.monotonic() < end:
             time.sleep(0.005)
         assert bool(synced) == (durability != "process")

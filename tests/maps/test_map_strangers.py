@@ -6,20 +6,33 @@ import asyncio
 import os
 import pickle
 import socket
+import threading
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from forked import code_of, forked
 
 from jgroups_py import aio, blocking
-from jgroups_py.maps import MapBusy, MapFileError, MapTypeError, Replication, open_map
+from jgroups_py.maps import MapBusy, MapFileError, MapTypeError, Replication, TcpLinks, open_map
 from jgroups_py.maps.memory import MemoryLinks
 from jgroups_py.maps.replication_status import read_status
+from jgroups_py.maps.tcp_settings import TcpSettings
 
 SIZE = 1 << 28
 """The size of the files of these tests: their processes may have little address space."""
+
+
+def until(condition: Callable[[], object]) -> None:
+    limit = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.002, 0.02])
@@ -43,19 +56,32 @@ def test_a_task_that_is_cancelled_while_it_opens_a_map_leaves_none_open(
     asyncio.run(cancel())
 
 
-def test_a_task_that_is_cancelled_while_it_closes_a_map_waits_for_that(tmp_path: Path) -> None:
-    async def hold(ending: asyncio.Event) -> None:
+def test_a_task_that_is_cancelled_while_it_closes_a_map_waits_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closes, may_close = threading.Event(), threading.Event()
+    close = blocking.Map.close
+
+    def held(m: Any) -> None:
+        closes.set()
+        assert may_close.wait(60)
+        close(m)
+
+    monkeypatch.setattr(blocking.Map, "close", held)
+
+    async def hold() -> None:
         async with aio.open_map(tmp_path / "m", key=str, max_bytes=SIZE) as m:
             m["a"] = b"1"
-        ending.set()
 
     async def cancel() -> None:
-        task = asyncio.create_task(hold(asyncio.Event()))
-        while not (tmp_path / "m" / "data.mdb").exists():  # noqa: ASYNC110
+        task = asyncio.create_task(hold())
+        while not closes.is_set():  # noqa: ASYNC110 - a thread sets it
             await asyncio.sleep(0.001)
         for _ in range(200):
             task.cancel()
             await asyncio.sleep(0.0005)
+        assert not task.done()
+        may_close.set()
         with pytest.raises(asyncio.CancelledError):
             await task
         async with aio.open_map(tmp_path / "m", key=str, max_bytes=SIZE):
@@ -92,7 +118,7 @@ async def test_a_watch_that_raises_is_counted_and_replication_goes_on(
         open_map(tmp_path / "2", name="m", identifier=2, network=links, max_bytes=SIZE) as two,
     ):
         one[b"a"] = b"1"
-        await one.wait_replicated(1, timeout=10)
+        await one.wait_replicated(1)
         assert two[b"a"] == b"1"
         assert one.statistics().counters["watch_failures"] >= 2
     assert 'the map "m": watch raised' in caplog.text and "of the user" in caplog.text
@@ -107,9 +133,9 @@ async def test_a_host_that_was_away_while_a_removal_was_forgotten_gives_the_valu
     async with open_map(tmp_path / "1", identifier=1, **both) as one:
         async with open_map(tmp_path / "2", identifier=2, **both):
             one[b"kept"] = one[b"gone"] = b"1"
-            await one.wait_replicated(1, timeout=10)
+            await one.wait_replicated(1)
         del one[b"gone"]
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while not one._file.forgotten:  # noqa: ASYNC110
                 await trio.sleep(0.01)
             async with open_map(tmp_path / "2", identifier=2, **both) as two:
@@ -148,28 +174,24 @@ def test_forked_workers_of_a_map_that_was_opened_before_count_and_die_as_they_li
     tmp_path: Path,
 ) -> None:
     """gunicorn with --preload forks its workers like this."""
-    with blocking.open_map(tmp_path / "m", key=str, value=int, max_bytes=SIZE) as m:
+    with blocking.open_map(
+        tmp_path / "m", key=str, value=int, max_bytes=SIZE, lock_timeout=60.0
+    ) as m:
+
+        def count(dies: bool) -> None:
+            for _ in range(100):
+                m.increment("hits")
+            if dies:
+                os.kill(os.getpid(), 9)
+            m.close()
+
         m["hits"] = 0
-        children = []
-        for number in range(3):
-            pid = os.fork()
-            if pid == 0:
-                for _ in range(100):
-                    m.increment("hits")
-                if number == 0:
-                    os.kill(os.getpid(), 9)
-                m.close()
-                os._exit(0)
-            children.append(pid)
-        for pid in children:
-            os.waitpid(pid, 0)
+        children = [forked(partial(count, number == 0)) for number in range(3)]
+        assert [code_of(pid) for pid in children] == [-9, 0, 0]
         assert m["hits"] == 300
         m["after"] = 1
-        assert m.wait_merged(timeout=10)
-        until = time.monotonic() + 5
-        while m._file.waiting_of_all() and time.monotonic() < until:
-            time.sleep(0.01)
-        assert m._file.waiting_of_all() == 0
+        assert m.wait_merged(timeout=60)
+        until(lambda: m._file.waiting_of_all() == 0)
 
 
 @pytest.mark.sockets
@@ -182,16 +204,14 @@ def test_a_forked_worker_leaves_replication_to_the_process_that_opened_the_map(
         blocking.open_map(tmp_path / "1", identifier=1, listen=place, **options) as one,
         blocking.open_map(tmp_path / "2", identifier=2, peers=[place], **options) as two,
     ):
-        until = time.monotonic() + 10
-        while not one.statistics().replicates and time.monotonic() < until:
-            time.sleep(0.01)
-        pid = os.fork()
-        if pid == 0:
+        until(lambda: one.statistics().replicates)
+
+        def put() -> int:
             one["hits"] = 7
-            os._exit(10 + one.statistics().replicates)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 10
-        while "hits" not in two and time.monotonic() < until:
-            time.sleep(0.01)
+            return 10 + one.statistics().replicates
+
+        assert code_of(forked(put)) == 10
+        until(lambda: "hits" in two)
         assert two["hits"] == 7 and one.statistics().replicates
 
 
@@ -203,28 +223,32 @@ def test_a_forked_worker_that_outlives_the_process_that_replicated_has_neither_i
     place = "127.0.0.1", int(os.environ["JGROUPS_BIND_PORT"]) + 1
     there = f"{place[0]}:{place[1]}"
     options: Any = {"name": "m", "key": str, "value": int, "max_bytes": SIZE}
-    two = blocking.open_map(tmp_path / "2", identifier=2, peers=[there], **options)
-    with two, blocking.open_map(tmp_path / "1", identifier=1, listen=there, **options) as one:
+    patient = TcpSettings(silence_timeout=3600.0)  # only the end of the connection ends a link
+    links = TcpLinks(peers=(there,), settings=patient)
+    two = blocking.open_map(tmp_path / "2", identifier=2, network=links, **options)
+    with (
+        two,
+        blocking.open_map(tmp_path / "1", identifier=1, listen=there, **options) as one,
+        ExitStack() as ends,
+    ):
         one["a"] = 1
-        one.wait_replicated(1, timeout=10)
+        one.wait_replicated(1)
         gate, there_is_one = os.pipe(), os.pipe()
-        pid = os.fork()
-        if pid == 0:
+        for end in (*gate, *there_is_one):
+            ends.callback(os.close, end)
+
+        def live() -> None:
             os.close(gate[1])
             os.write(there_is_one[1], b"x")
             os.read(gate[0], 1)  # it lives until the test ends it
-            os._exit(0)
+
+        pid = forked(live)
+        ends.callback(code_of, pid)
+        ends.callback(os.write, gate[1], b"x")
         os.read(there_is_one[0], 1)
         one.close()
         with socket.socket() as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             other.bind(place)
             other.listen()
-        until = time.monotonic() + 3  # a link to a peer that is only silent would end after ten
-        while two.statistics().peers and time.monotonic() < until:
-            time.sleep(0.01)
-        assert not two.statistics().peers
-        os.write(gate[1], b"x")
-        os.waitpid(pid, 0)
-        for end in (*gate, *there_is_one):
-            os.close(end)
+        until(lambda: not two.statistics().peers)

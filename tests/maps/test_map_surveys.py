@@ -339,7 +339,9 @@ def filled(folder: Path) -> Contents:
 
 
 def until(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 60
     while not condition():
+        assert time.monotonic() < limit
         time.sleep(0.001)
 
 

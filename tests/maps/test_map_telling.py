@@ -63,7 +63,7 @@ def test_an_identifier_that_two_hosts_have_is_an_error_in_the_log(
 
 
 def until(condition: Callable[[], object], waits: Any) -> None:
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < limit and not waits.closed
         time.sleep(0.01)

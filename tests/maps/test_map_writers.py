@@ -32,7 +32,7 @@ def opened(folder: Path, **settings: Any) -> closing[SharedFile]:
 def stopped_writer(folder: Path) -> Iterator[None]:
     """A process that was stopped inside a transaction."""
     with closing(WriteLock(folder / "m" / "writing")) as lock:
-        assert lock.take(5.0)
+        assert lock.take(60.0)
         yield
 
 
@@ -118,20 +118,57 @@ def test_a_transaction_has_the_lock_until_it_ends(tmp_path: Path) -> None:
                         raise KeyError
             except KeyError:
                 pass
-            assert other.take(5.0)  # the merger of this process may hold it for a moment
+            assert other.take(60.0)  # the merger of this process may hold it for a moment
             other.release()
+
+
+def test_a_process_that_was_stopped_while_it_waited_tries_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would say that the other process is stopped."""
+    with closing(WriteLock(tmp_path / "w")) as other, closing(WriteLock(tmp_path / "w")) as mine:
+        assert other.take(0.0)
+        looks: list[int] = []
+
+        class Time:
+            sleep = staticmethod(time.sleep)
+
+            @staticmethod
+            def monotonic() -> float:
+                looks.append(1)
+                if len(looks) == 2:
+                    other.release()
+                return 100.0 * len(looks)
+
+        monkeypatch.setattr(write_lock, "time", Time)
+        assert mine.take(1.0)
 
 
 def test_a_merger_lets_those_go_first_that_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_lock, "YIELD", 0.2)
     order = []
+    opened = threading.Event()
+
+    class Time:
+        """A merger that yields goes on when the other one has had its turn."""
+
+        monotonic = staticmethod(time.monotonic)
+
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            if seconds == write_lock.YIELD:
+                opened.wait(60.0)
+            else:
+                time.sleep(seconds)
+
+    monkeypatch.setattr(write_lock, "time", Time)
 
     def wait() -> None:
-        assert opener.take(10.0)
+        assert opener.take(60.0)
         order.append("opener")
         opener.release()
+        opened.set()
 
     with closing(WriteLock(tmp_path / "w")) as merger, closing(WriteLock(tmp_path / "w")) as opener:
         assert merger.take(0.0)
@@ -140,8 +177,9 @@ def test_a_merger_lets_those_go_first_that_wait(
         while not is_locked(merger._handle, write_lock._WANTED):
             time.sleep(0.0001)
         merger.release()
-        assert merger.take(10.0, yields=True)
+        assert merger.take(60.0, yields=True)
         order.append("merger")
+        merger.release()
         thread.join()
     assert order == ["opener", "merger"]
 
@@ -174,6 +212,13 @@ def reads(shared: SharedFile) -> bool:
     return any(line.split()[2] != "-" for line in lines)
 
 
+@pytest.fixture
+def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No snapshot ends before the test lets it."""
+    monkeypatch.setattr("jgroups_py.maps.shared.SNAPSHOT_MAX", 3600.0)
+
+
+@pytest.mark.usefixtures("lasting")
 @pytest.mark.parametrize("merger", ["thread", "process"])
 def test_the_snapshot_of_a_process_that_does_nothing_ends(tmp_path: Path, merger: str) -> None:
     """Otherwise the file would grow with each merge, up to ``max_bytes``."""
@@ -184,7 +229,7 @@ def test_the_snapshot_of_a_process_that_does_nothing_ends(tmp_path: Path, merger
         with opened(tmp_path, merger=merger) as shared:
             assert shared.get(b"key") == b"1" and reads(shared)
             shared._snapshot_due = 0.0
-            limit = time.monotonic() + 10
+            limit = time.monotonic() + 60
             while reads(shared):
                 assert time.monotonic() < limit
                 time.sleep(0.001)
@@ -198,6 +243,7 @@ def test_the_snapshot_of_a_process_that_does_nothing_ends(tmp_path: Path, merger
             assert [key for key, _ in shared.items()] == [b"key"]
 
 
+@pytest.mark.usefixtures("lasting")
 def test_a_snapshot_in_use_is_left_alone(tmp_path: Path) -> None:
     with opened(tmp_path) as shared:
         shared.get(b"key")
