@@ -64,8 +64,8 @@ class Group:
         go_on(self.running[name])
 
     def live(self) -> str:
-        """Return the node whose calls return, as soon as there is one."""
-        until = time.monotonic() + 60
+        """Return the node whose calls return, as soon as there is one. Members that were apart merge within about a minute."""
+        until = time.monotonic() + 120
         sizes = {file: file.read_text().count('"result"') for file in self.files if file.exists()}
         while time.monotonic() < until:
             time.sleep(0.1)
