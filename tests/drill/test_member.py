@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
 import trio
 
 from jgroups_py.drill.log import Payload
-from jgroups_py.drill.run.member import DrillMember, Task
+from jgroups_py.drill.run.member import DrillMember, MemberTraffic, Task
 
 
 class SlowFirst:
@@ -46,6 +49,25 @@ def task(log: Path) -> Task:
         bridge_ports=[],
         known_ports=[],
     )
+
+
+@pytest.mark.parametrize(("incarnation", "sent"), [(1, [8]), (2, [])])
+async def test_a_member_that_begins_late_sends_all_and_a_restarted_one_only_what_comes(
+    tmp_path: Path, incarnation: int, sent: list[int]
+) -> None:
+    """A busy machine may not run a member when the drill begins."""
+    member = DrillMember(msgspec.structs.replace(task(tmp_path / "log"), incarnation=incarnation))
+    member.zero = time.monotonic() - 5.0
+    member._started.set()
+    runs: list[int] = []
+
+    class Noted:
+        async def send_many(self, payloads: Sequence[bytes]) -> None:
+            runs.append(len(payloads))
+
+    channel: Any = Noted()
+    await member._load(channel, MemberTraffic(rate=16, size=100, start=0.0, stop=0.5, phase=0.0))
+    assert runs == sent
 
 
 async def test_two_loads_of_one_member_send_in_the_order_of_their_numbers(

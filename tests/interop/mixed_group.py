@@ -26,12 +26,14 @@ from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 ALLOWED_LOG = {
     "JGRP000015": "the system gives smaller socket buffers than udp.xml asks for",
-    "failed handling message .*IOException: Stream closed": "Java reads from a connection that it "
+    "failed handling (incoming )?message .*IOException: Stream closed": "Java reads from a connection that it "
     "is closing itself: two members connected to each other at once. Later versions say nothing",
     "failed handling message .*RuntimeException: java.nio.channels.ClosedChannelException": "Java answers a CONNECT of "
     "FD_SOCK2 on a connection that the other end, whose neighbour has changed, has closed at the same moment",
     "failed sending graceful close .*(Socket closed|Broken pipe|Connection reset)": "Java closes a "
     "connection that the other end has closed at the same moment, or whose process was killed",
+    "failed accepting connection from peer Socket.*EOFException": "the other end has closed a connection before its "
+    "handshake: two members connected to each other at once, or a member looked whether anybody listens here",
     "failed accepting connection from peer SSLSocket.*SocketException: Socket is closed": "the other end has "
     "closed a TLS connection before Java has set its options: two members connected to each other at once",
 }
@@ -45,6 +47,13 @@ QUICK = {
     "GMS.join_timeout": "1500",
 }
 """The stock settings with shorter times for all members alike: crashes take 1 s instead of 3 s."""
+
+PATIENT = {"GMS.join_timeout": "10000"}
+"""For members that join others. They wait this long only for the first answer, and a busy machine may not run the others for
+seconds. A member without an answer founds a group of its own."""
+
+HASTY = {"GMS.join_timeout": QUICK["GMS.join_timeout"]}
+"""For members that no other one answers, although there are others."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +93,14 @@ class Member:
         self._changed.set()
         self._changed = trio.Event()
 
-    async def until(self, condition: Callable[[], Any], seconds: float = 40.0) -> None:
+    async def until(self, condition: Callable[[], Any], seconds: float = 60.0) -> None:
         """Wait until the condition holds; it is checked at each new item of this member."""
         with trio.move_on_after(seconds) as scope:
             while not condition():
                 await self._changed.wait()
         assert not scope.cancelled_caught, f"not within {seconds} s: {self.summary()}"
 
-    async def until_view(self, *names: str, seconds: float = 40.0) -> None:
+    async def until_view(self, *names: str, seconds: float = 60.0) -> None:
         """Wait until the newest view has these members, in any order."""
         await self.until(lambda: sorted(self.members) == sorted(names), seconds)
 
@@ -214,6 +223,10 @@ class ProcessMember(Member):
         await self.tell("counts")
         return self.counts
 
+    def summary(self) -> str:
+        logged = "; ".join(f"{entry['level']} {entry['text']}" for entry in self.log[-5:])
+        return f"{super().summary()}, log [{logged}], standard error [{self.errors[-500:]}]"
+
     def kill(self, signal_number: int = signal.SIGKILL) -> None:
         if self.process.returncode is None:
             self.process.send_signal(signal_number)
@@ -315,6 +328,13 @@ class Group:
     """``file``: a stack file that is not in the jar."""
     java_members: list[ProcessMember] = field(default_factory=list)
     python_members: list[PythonMember] = field(default_factory=list)
+    begun: bool = False
+
+    def settings(self, attributes: Mapping[str, str] | None) -> dict[str, str]:
+        """Return the attributes of one more member, which joins those that have begun."""
+        patient = PATIENT if self.begun else {}
+        self.begun = True
+        return {**self.attributes, **patient, **(attributes or {})}
 
     async def java(
         self,
@@ -329,7 +349,7 @@ class Group:
         member = ProcessMember(name)
         await self.nursery.start(member.run, (parts or self.parts).command())
         self.java_members.append(member)
-        settings = {**self.attributes, **(attributes or {})}
+        settings = self.settings(attributes)
         overrides = [f"{key}={value}" for key, value in settings.items()]
         await member.tell("open", self.file or f"{self.stack}.xml", name, *overrides)
         if rpc:
@@ -357,7 +377,7 @@ class Group:
                 "stack": stack or self.file or self.parts.stacks / f"{self.stack}.xml",
                 "cluster": self.cluster,
                 "bind_addr": "127.0.0.1",
-                "attributes": {**self.attributes, **(attributes or {})},
+                "attributes": self.settings(attributes),
                 **options,
             },
         )
@@ -372,7 +392,7 @@ class Group:
         """Return a Python member in a process of its own, for ``kill``."""
         member = ProcessMember(name)
         stack = str(self.file or self.parts.stacks / f"{self.stack}.xml")
-        settings = {**self.attributes, **(attributes or {})}
+        settings = self.settings(attributes)
         arguments = json.dumps([stack, name, self.cluster, settings])
         script = str(HERE / "python_peer.py")
         await self.nursery.start(member.run, [sys.executable, script, arguments])
@@ -408,6 +428,13 @@ async def mixed_group(
     lines = [f"{name}: {line}" for name, found in complaints.items() for line in found]
     assert not lines, "\n".join(lines)
     assert not errors, errors
+
+
+async def eventually(condition: Callable[[], Any], seconds: float = 60.0) -> None:
+    """Wait until something holds that no item of a member tells."""
+    with trio.fail_after(seconds):
+        while not condition():  # noqa: ASYNC110
+            await trio.sleep(0.02)
 
 
 def filler(number: int, size: int, seed: int) -> bytes:

@@ -13,7 +13,7 @@ from names import names_known
 
 from jgroups_py import Channel, MergeView, Message, View, open_channel
 
-LIFETIME = 60.0  # seconds
+LIFETIME = 300.0  # seconds
 
 
 async def main() -> None:

@@ -13,7 +13,7 @@ from test_java_membership import FAST, agree, alone_with, hear_each_other
 
 from jgroups_py import UUID, JoinError
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
 AUTH = (
     '<AUTH auth_class="org.jgroups.auth.RegexMembership" auth_token.match_string="[JKPQ]" '
@@ -122,7 +122,7 @@ async def test_groups_of_both_kinds_merge_under_a_new_key(
         theirs = UUID(bytes.fromhex(j.views[-1].ids[0])).order_key
         p = await alone_with(group, lambda ours: (ours.order_key < theirs) is (leader == "python"))
         p.faults.is_cut = None
-        await agree(j, k, p, seconds=30)
+        await agree(j, k, p)
         assert (p.members[0] == "P") is (leader == "python")
         await hear_each_other(j, k, p, mark="one")
         if leader == "python":
@@ -142,7 +142,7 @@ async def test_a_java_member_that_missed_the_view_gets_the_key(
         await agree(p, j, q)
         j.kill(signal.SIGSTOP)  # shorter than the time that the others wait
         q.kill()
-        await p.until_view("J", "P", seconds=30)
+        await p.until_view("J", "P")
         j.kill(signal.SIGCONT)
-        await agree(p, j, seconds=30)
+        await agree(p, j)
         await hear_each_other(p, j, mark="without Q")

@@ -12,7 +12,7 @@ from test_java_membership import agree, hear_each_other
 from jgroups_py import JoinError
 from jgroups_py.testing.authority import CertificateAuthority
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
 LOCAL = (
     'auth_class="org.jgroups.auth.RegexMembership" auth_token.match_string="127[.]0[.]0[.]1:[0-9]+"'
@@ -107,6 +107,7 @@ async def test_members_with_the_certificate_of_the_group_let_each_other_in_and_n
         p = await group.python("P")
         await agree(j, p)
         await j.tell("close")
+        await agree(p)
         group.file = bad
         stranger = await group.java("T", connect=False)
         with pytest.raises(AssertionError, match=r"its token or address is not admitted \(AUTH\)"):

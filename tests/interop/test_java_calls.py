@@ -13,7 +13,7 @@ from mixed_group import Group, Member, ProcessMember, PythonMember, mixed_group
 from jgroups_py import Answer, Raised, RemoteError, Suspected
 from jgroups_py.rpc import Arg, JavaObject
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 STACKS = pytest.mark.parametrize("stack", ["udp", "tcp"])
 
 
@@ -59,7 +59,7 @@ class Target:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    with trio.fail_after(40):
+    with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110
             await trio.sleep(0.02)
 
@@ -81,7 +81,7 @@ async def test_python_calls_java(parts: JavaParts, stack: str) -> None:
         async def call(method: str, *args: Any) -> Any:
             return await python.rpc.call(j, method, *args)
 
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             assert await call("add", 1, 2) == 3
             assert await call("add", 1 << 40, 2 << 40) == 3 << 40
             assert await call("add", Arg(1, "long"), 1 << 40) == 1 + (1 << 40)
@@ -158,7 +158,7 @@ async def test_calls_in_a_mixed_group_are_answered(parts: JavaParts, stack: str)
 
         async def all_of(method: str, *args: Any, **options: Any) -> dict[str, Any]:
             found: dict[str, Any] = {}
-            with trio.fail_after(15):
+            with trio.fail_after(60):
                 async for reply in p.rpc.call_all(method, *args, **options):
                     found[name(reply.member)] = reply.value if isinstance(reply, Answer) else reply
             return found
@@ -238,7 +238,7 @@ async def test_many_calls_at_once_both_ways(parts: JavaParts, stack: str) -> Non
                 assert await python.rpc.call(j, "add", n, i) == n + i
                 done += 1
 
-        with trio.fail_after(40):
+        with trio.fail_after(90):
             async with trio.open_nursery() as nursery:
                 for n in range(8):
                     nursery.start_soon(call, n)

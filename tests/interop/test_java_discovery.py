@@ -19,7 +19,7 @@ from postgresql import PASSWORD, USER, NoServer, postgresql
 from jgroups_py.router import GossipRouter, run_router
 from jgroups_py.tools.commands.mperf_ports import free_block
 
-pytestmark = [pytest.mark.java, pytest.mark.sockets, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.java, pytest.mark.sockets, pytest.mark.timeout(240)]
 PATIENT = {"GMS.join_timeout": "2000"}
 """A member that gets a Java member's request to join may first have to locate it."""
 Router = Callable[[JavaParts], AbstractAsyncContextManager[int]]
@@ -36,7 +36,7 @@ def stack_file(parts: JavaParts, folder: Path, discovery: str) -> Path:
     return file
 
 
-async def agree(*members: Member, seconds: float = 40.0) -> None:
+async def agree(*members: Member, seconds: float = 60.0) -> None:
     """Wait until all members have one view of exactly themselves."""
     names = sorted(member.name for member in members)
 
@@ -91,7 +91,7 @@ async def java_router(parts: JavaParts) -> AsyncIterator[int]:
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while True:
                 try:
                     await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()

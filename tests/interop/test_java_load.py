@@ -13,7 +13,7 @@ from mixed_group import PythonMember, filler, mixed_group
 from jgroups_py.driver import FaultFilter
 from jgroups_py.tools.commands.mperf_ports import free_block
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 STACKS = pytest.mark.parametrize("stack", ["udp", "tcp"])
 
 
@@ -29,7 +29,7 @@ async def test_a_state_comes_from_java(parts: JavaParts, stack: str, size: int) 
         await joined.until(lambda: joined.states == [expected])
         later = await group.python("Q")
         await java.tell("send", "*", "-", "before")
-        state = b"".join([part async for part in later.channel.fetch_state(timeout=10)])
+        state = b"".join([part async for part in later.channel.fetch_state(timeout=30)])
         assert (len(state), zlib.crc32(state)) == expected
         await java.tell("send", "*", "-", "after")
         for member in (joined, later):
@@ -46,11 +46,11 @@ async def test_a_state_comes_from_python(parts: JavaParts, stack: str, size: int
         python.provided = filler(0, size, 6)
         expected = (size, zlib.crc32(python.provided))
         joined = await group.java("J", connect=False)
-        await joined.tell("join-with-state", group.cluster, 10_000)
+        await joined.tell("join-with-state", group.cluster, 30_000)
         await joined.until(lambda: joined.states == [expected])
         later = await group.java("K")
         await python.send("before")
-        await later.tell("state", "P", 10_000)
+        await later.tell("state", "P", 30_000)
         await later.until(lambda: later.states == [expected])
         await python.send("after")
         for member in (joined, later):
@@ -69,9 +69,9 @@ async def test_more_than_credits_from_java(parts: JavaParts, stack: str, multica
         python.reading = trio.Event()  # it reads the present messages, then stops reading
         await java.tell("quiet", "on")
         await java.start("bulk", "*" if multicast else "P", "-", COUNT, SIZE, 7)
-        await trio.sleep(1)
-        got = len(python.from_(java, multicast=multicast))
-        assert got < COUNT, "the sender did not wait for a reader that does not read"
+        with trio.move_on_after(1):
+            await java.finished()
+            pytest.fail("the sender did not wait for a reader that does not read")
         python.reading.set()
         await java.finished()
         await python.until(lambda: len(python.from_(java, multicast=multicast)) >= COUNT)
@@ -89,11 +89,11 @@ async def test_more_than_credits_from_python(parts: JavaParts, stack: str, multi
         python = await group.python("P", attributes=large)
         await java.tell("quiet", "on")
         dest = None if multicast else python.address_of(java)
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             for n in range(1, COUNT + 1):
                 await python.channel.send(filler(n, SIZE, 8), dest)
         key = f"P {'*' if multicast else '1'}"
-        with trio.fail_after(40):
+        with trio.fail_after(60):
             while (await java.counted()).get(key, [0])[0] < COUNT:  # noqa: ASYNC110
                 await trio.sleep(0.1)
         messages, size, last, out_of_order, wrong = java.counts[key]
@@ -113,7 +113,7 @@ async def test_a_small_buffer_of_python_does_not_make_java_wait(
         await java.tell("quiet", "on")
         dest = None if multicast else python.address_of(java)
         began = trio.current_time()
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             for n in range(1, COUNT + 1):
                 await python.channel.send(filler(n, SIZE, 8), dest)
         counters = python.channel.statistics().protocols["MFC" if multicast else "UFC"]
@@ -136,16 +136,15 @@ async def test_lost_doubled_and_reordered_datagrams_are_survived(parts: JavaPart
         faults.loss, faults.duplicate, faults.reorder, faults.jitter = 0.2, 0.1, 0.1, 0.002
         texts = [str(n) for n in range(300)]
         for text in texts:
-            await java.start("send", "*", "-", text)
-            await java.start("send", "P", "-", text)
+            await java.tell("send", "*", "-", text)  # one by one: few datagrams could all arrive
+            await java.tell("send", "P", "-", text)
             await python.send(text)
             await python.send(text, java)
             await trio.sleep(0.003)
-        await java.finished()
         for member, sender in ((python, java), (java, python)):
             for multicast in (True, False):
                 await member.until(
-                    lambda m=member, s=sender, c=multicast: len(m.from_(s, multicast=c)) >= 300, 20
+                    lambda m=member, s=sender, c=multicast: len(m.from_(s, multicast=c)) >= 300
                 )
                 assert member.texts(sender, multicast=multicast) == texts
         await other.until(lambda: len(other.from_(java)) >= 300)
@@ -176,7 +175,7 @@ async def test_datagrams_that_python_sends_get_lost(parts: JavaParts) -> None:
         # two minutes.
         faults.loss_out = 0.0
         for multicast in (True, False):
-            await java.until(lambda c=multicast: len(java.from_(python, multicast=c)) >= 200, 45)
+            await java.until(lambda c=multicast: len(java.from_(python, multicast=c)) >= 200)
             assert java.texts(python, multicast=multicast) == texts
 
 
@@ -185,6 +184,8 @@ async def test_a_java_member_in_a_site_of_python_relays(parts: JavaParts) -> Non
     from its relay, before and after that relay has left."""
     port = free_block(4)
     bridge = {
+        "relay.sites": "NYC,SFO",  # messages for a site that is named wait for its relay
+        "relay.primary": "all",
         "relay.bridge.port": str(port),
         "relay.bridge.port_range": "3",
         "relay.bridge.hosts": f"127.0.0.1[{port}]",

@@ -10,7 +10,7 @@ from mixed_group import filler, mixed_group
 
 from jgroups_py import Flag
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 STACKS = pytest.mark.parametrize("stack", ["udp", "tcp"])
 
 

@@ -9,7 +9,7 @@ from java_parts import JavaParts
 from mixed_group import mixed_group
 from stamps import STAMPS
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
 
 async def test_headers_of_a_users_own_are_read_by_both(parts: JavaParts, tmp_path: Path) -> None:

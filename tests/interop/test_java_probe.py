@@ -15,7 +15,7 @@ from jgroups_py.tools.commands.mperf_ports import free_block
 from jgroups_py.tools.probing import ProbeQuestion
 from jgroups_py.wire.probe import GROUP, decode_map
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
 
 def diag(stack: str, port: int, **more: str) -> dict[str, str]:
@@ -37,7 +37,7 @@ async def java_probe(parts: JavaParts, *args: str) -> str:
 async def test_the_probe_of_java_asks_a_python_member(parts: JavaParts, passcode: str) -> None:
     port = free_block(8)
     secret = ["-passcode", passcode] if passcode else []
-    where = ["-port", str(port), "-timeout", "2000", *secret]
+    where = ["-port", str(port), "-timeout", "6000", *secret]
     async with mixed_group(parts, "tcp") as group:
         await group.python("P", attributes=diag("tcp", port, passcode=passcode))
         words = ["-cluster", f"{group.cluster[:4]}.*", "uuids", "jmx=FD_ALL3.timeout"]
@@ -55,7 +55,7 @@ async def test_our_probe_asks_a_java_member(parts: JavaParts) -> None:
         more = {"bind_addr": "127.0.0.1", "passcode": "letmein"}
         await group.java("J", attributes=diag("tcp", port, **more))
         for targets in ((), (("127.0.0.1", port),)):
-            asking = ProbeQuestion(targets, (GROUP, port), "127.0.0.1", 3.0, "letmein", 1)
+            asking = ProbeQuestion(targets, (GROUP, port), "127.0.0.1", 30.0, "letmein", 1)
             (heard,) = await asking.ask(f"cluster={group.cluster} keys jmx=GMS member-addrs")
             assert heard.answer.head.startswith("J [ip=127.0.0.1:")
             attributes = decode_map(heard.answer.values["GMS"])
@@ -71,7 +71,7 @@ async def test_numbers_of_a_java_member_reach_prometheus(
     port = free_block(8)
     async with mixed_group(parts, "tcp") as group:
         await group.java("J", attributes=diag("tcp", port, bind_addr="127.0.0.1"))
-        args = ["metrics", "--once", "--host", f"127.0.0.1:{port}", "--timeout", "5s"]
+        args = ["metrics", "--once", "--host", f"127.0.0.1:{port}", "--timeout", "30s"]
         assert await trio.to_thread.run_sync(run, args) == 0
         out = capsys.readouterr().out
         assert re.search(rf'jgroups_gms_\w+{{cluster="{group.cluster}",member="J"}} \d', out)

@@ -11,7 +11,7 @@ from mixed_group import Group, filler, mixed_group
 
 # Python's own stack files: tcp.xml of 5.4 has NON_BLOCKING_SENDS, which is not built.
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
 REFUSED = "JGRP000010|different version|version mismatch"
 """The line that a Java member logs at the first packets of another version."""
@@ -33,7 +33,7 @@ async def talk(group: Group, **options: Any) -> None:
     await python.until(lambda: "to P" in python.texts(other, multicast=False))
     size = 200_000
     await java.tell("provide", size, 1)
-    state = b"".join([part async for part in python.channel.fetch_state(timeout=10)])
+    state = b"".join([part async for part in python.channel.fetch_state(timeout=30)])
     assert state == filler(0, size, 1)
     java.kill()
     await python.until_view("P", "K")
@@ -53,4 +53,4 @@ async def test_the_version_is_reported(older_parts: JavaParts, stack: str) -> No
 async def test_the_version_is_learnt(older_parts: JavaParts, stack: str) -> None:
     quick = {"MERGE3.min_interval": "200", "MERGE3.max_interval": "400"}
     async with mixed_group(older_parts, stack, quick, allowed=[REFUSED]) as group:
-        await talk(group, attributes={"GMS.join_timeout": "3000"})
+        await talk(group)

@@ -29,7 +29,7 @@ async def main(file: str, name: str, how: str, members: int, tasks: int, times: 
         await trio.to_thread.run_sync(sys.stdin.readline)
 
     async with open_tree_cache(file, name=name) as cache:
-        await cache.wait_members(members)
+        await cache.wait_members(members, timeout=90)
         print("ready", flush=True)
         await line()
         began = time.monotonic()

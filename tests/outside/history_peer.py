@@ -96,7 +96,7 @@ async def main(
         await trio.to_thread.run_sync(sys.stdin.readline)
 
     async with open_tree_cache(file, name=name) as cache:
-        await cache.wait_members(members)
+        await cache.wait_members(members, timeout=90)
         print("ready", flush=True)
         await line()
         async with trio.open_nursery() as nursery:

@@ -24,7 +24,7 @@ def say(what: str, **details: Any) -> None:
 
 
 async def talk(channel: Channel, members: int) -> None:
-    await channel.wait_members(members)
+    await channel.wait_members(members, timeout=None)
     number = 0
     while True:
         number += 1

@@ -109,7 +109,8 @@ async def test_another_port_on_this_machine_is_named(caplog: pytest.LogCaptureFi
         with trio.move_on_after(60):
             while not (lines(caplog, "A") and lines(caplog, "B")):  # noqa: ASYNC110
                 await trio.sleep(0.2)
-    (told,) = lines(caplog, "B")
+    assert lines(caplog, "A") and lines(caplog, "B"), caplog.text
+    told = lines(caplog, "B")[0]
     assert f"listens to {group}:{first}" in told
     assert f"(it listens to {group}:{first + 1})" in told
     assert f"listens to {group}:{first + 1}" in lines(caplog, "A")[0]

@@ -115,7 +115,11 @@ def chatting(request: pytest.FixtureRequest) -> Iterator[Any]:
 
     def start(name: str) -> Person:
         cluster = f"chat-{os.getpid()}-{request.node.name[-20:]}"
-        people.append(Person("chat", "--cluster", cluster, "--name", name))
+        patient = (
+            "--set",
+            "GMS.join_timeout=20s",
+        )  # a busy machine may not run the other for seconds
+        people.append(Person("chat", "--cluster", cluster, "--name", name, *patient))
         return people[-1]
 
     yield start

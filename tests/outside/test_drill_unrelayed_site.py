@@ -13,6 +13,7 @@ import pytest
 from commands import run_apart, run_here
 
 from jgroups_py import open_channel
+from jgroups_py.tools.commands.mperf_ports import free_block
 
 DRILL = """\
 name: LON sends
@@ -92,7 +93,9 @@ async def test_relay_names_the_primary_at_its_start(
     properties: dict[str, str], level: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    given = {"relay.site": "LON", **properties}
+    port = str(free_block(4))  # no relay of another test is on this bridge
+    bridge = {"relay.bridge.port": port, "relay.bridge.hosts": f"127.0.0.1[{port}]"}
+    given = {"relay.site": "LON", "relay.bridge.port_range": "0", **bridge, **properties}
     async with open_channel("relay-tcp.xml", cluster="demo", name="A", properties=given):
         said = [
             (r.levelname, r.getMessage()) for r in caplog.records if "primary:" in r.getMessage()

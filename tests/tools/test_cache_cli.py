@@ -125,6 +125,7 @@ def test_two_members_share_a_cache(file: str) -> None:
     """One member stays in its shell; another one joins for a command and sees the first one's writes."""
     common = [sys.executable, "-m", "jgroups_py.tools", "cache", "--cache", file]
     common += ["--cluster", f"cache-cli-{os.getpid()}-{file}"]
+    common += ["--set", "GMS.join_timeout=20s"]  # a busy machine may not run the shell for seconds
     pipe = subprocess.PIPE
     with subprocess.Popen(
         [*common, "--name", "A"], stdin=pipe, stdout=pipe, stderr=pipe, text=True
@@ -138,7 +139,7 @@ def test_two_members_share_a_cache(file: str) -> None:
                 [*common, "--name", "B", *words],
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=120,
                 check=False,
             )
             assert (done.stdout, done.returncode) == (said, 0), done.stderr

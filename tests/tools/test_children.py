@@ -186,7 +186,7 @@ async def test_a_child_begins_at_the_first_line_and_leaves_at_the_end_of_its_inp
     begin, stay = trio.Event(), trio.CancelScope()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(set_at_first_line, begin, stay)
-        with trio.fail_after(5), stay:
+        with trio.fail_after(30), stay:
             await trio.testing.wait_all_tasks_blocked()
             assert not begin.is_set()
             parent.write(b'{"go": true}\n')
@@ -201,7 +201,7 @@ async def test_a_child_hears_every_line_and_leaves_at_the_end_of_its_input(paren
     stay = trio.CancelScope()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(forward_lines, told, stay)
-        with trio.fail_after(5), stay:
+        with trio.fail_after(30), stay:
             parent.write(b'{"start": 1}\n{"tot')
             assert await words.receive() == {"start": 1}
             parent.write(b'als": [2]}\n')

@@ -1,13 +1,16 @@
 """The commands that explore the bucket store and simultaneous starts."""
 
+import itertools
 import json
 import re
 from collections.abc import Generator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from jgroups_py.protocols.discovery.base import Discovery
+from jgroups_py.testing.explorer import pool
 from jgroups_py.testing.explorer.back_ends import load
 from jgroups_py.testing.explorer.buckets.back_end import Buckets
 from jgroups_py.testing.explorer.buckets.ledger import TokenLedger
@@ -56,8 +59,12 @@ def test_a_sweep_that_its_time_ended_says_which_seeds_it_has_played(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jgroups_py.tools.dev.explored.cores", lambda: 1)
+    clock = (
+        itertools.count()
+    )  # the second look at it comes before the first seed, the third one after it
+    monkeypatch.setattr(pool, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     command = ["simulate", "--profile", "state", "--members", "2..2", "--seeds", "2..9"]
-    assert cli.run([*command, "--for", "1ms", "--json", "-"]) == 0
+    assert cli.run([*command, "--for", "1500ms", "--json", "-"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert (summary["seeds"], summary["interrupted"]) == ("2", False)
 

@@ -227,8 +227,11 @@ def test_a_run_without_findings(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_run_by_time_sends_until_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    code, result = fuzz("--target", "kind:utf", "--for", "1s", capsys=capsys)
-    assert code == 0 and result["wall_s"] < 30 and result["inputs"] > 0
+    for seconds in (1, 10):  # a busy machine may need a second to start the process
+        code, result = fuzz("--target", "kind:utf", "--for", f"{seconds}s", capsys=capsys)
+        if result["inputs"]:
+            break
+    assert code == 0 and seconds <= result["wall_s"] < 60 and result["inputs"] > 0
 
 
 @pytest.mark.slow

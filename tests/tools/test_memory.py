@@ -63,8 +63,11 @@ def test_a_reader_that_never_reads_does_no_harm() -> None:
 
 def test_a_relay_whose_other_site_never_comes_stays_within_its_memory() -> None:
     small = ("--set", "RELAY.max_bytes=3M")
-    code, result, err = run("--scenario", "relay", "--for", "6s", *small)
-    assert code == 0, err
+    for seconds in ("6", "30"):  # a busy machine does not reach the rate of a short run
+        code, result, err = run("--scenario", "relay", "--for", f"{seconds}s", *small)
+        assert code == 0, err
+        if all(row["dropped"] > 0 for row in rows(result, "relay")):
+            break
     for row in rows(result, "relay"):
         assert row["dropped"] > 0, "the buffer was never full"
         assert 2_000_000 < row["buffered_bytes"] <= 3_000_000
@@ -75,11 +78,12 @@ def test_a_relay_whose_other_site_never_comes_stays_within_its_memory() -> None:
 def test_the_run_of_memory_fails_when_the_limits_do_not_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The limits come from the stack: with lower ones the run fails."""
+    """The limits come from the stack: with lower ones the run fails. They are below the idle size here, because a slow machine
+    may need no memory in so short a run."""
     monkeypatch.setenv("PYTHONMALLOC", "malloc")
     code = (
         "import jgroups_py.tools.dev.memory_run as m, jgroups_py.tools.cli as c;"
-        "m.FACTOR = 0;"
+        "m.FACTOR = -1;"
         "c.main(['memory', '--scenario', 'reader', '--for', '3s', '--json'])"
     )
     done = subprocess.run(

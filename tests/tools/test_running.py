@@ -61,10 +61,11 @@ def test_sigterm_ends_a_command_that_a_shell_started_in_the_background() -> None
         start_new_session=True,
     ) as process:
         deadline = time.monotonic() + 60
-        while len(psutil.Process(process.pid).children()) < 2 and time.monotonic() < deadline:
+        while len(psutil.Process(process.pid).children()) < 2:
+            assert time.monotonic() < deadline, "it has no workers"
             time.sleep(0.05)
         assert process.poll() is None
         time.sleep(0.5)  # it is playing
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def first() -> int:
 def chosen_by_another_process(first: int) -> subprocess.CompletedProcess[str]:
     text = ANOTHER.format(first=first, last=first + 2 * SLOT)
     command = [sys.executable, "-c", text]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.sockets
@@ -93,7 +94,7 @@ def test_a_test_that_opens_sockets_without_the_marker_fails(request: pytest.Fixt
     watch.forbid("some test")
     try:
         with socket.socket(socket.AF_UNIX) as one:
-            one.bind("\0jgroups-py-test")
+            one.bind(f"\0jgroups-py-test-{os.getpid()}")
         watch.check()
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))

@@ -294,8 +294,8 @@ class DrillMember:
         interval = 1 / traffic.rate
         due = traffic.start + traffic.phase
         now = time.monotonic() - self.zero
-        if due < now:  # a restarted member does not send the messages of its absence
-            due = now + traffic.phase
+        if due < now and self.task.incarnation > 1:
+            due = now + traffic.phase  # the messages of its absence are not made up for
         while due < traffic.stop:
             now = time.monotonic() - self.zero
             if due > now:

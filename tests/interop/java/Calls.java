@@ -24,7 +24,7 @@ import org.jgroups.util.RspList;
  * "bytes:3" (that many), "null:String", "Object:x", "Address:NAME".
  */
 public class Calls {
-    private static final long TIMEOUT_MS = 10_000;
+    private static final long TIMEOUT_MS = 30_000;
 
     private final RpcDispatcher dispatcher;
     private final Peer peer;

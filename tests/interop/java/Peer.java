@@ -54,7 +54,7 @@ import org.jgroups.util.UUID;
  * Each command is answered by {"event": "done"} or {"event": "failed", "problem": ...}.
  */
 public class Peer implements Receiver {
-    private static final long LIFETIME_MS = 120_000;
+    private static final long LIFETIME_MS = 300_000;
     private static final int TEXT_MAX = 200;
     private static final int NAME_WAIT_MAX = 5; // s
 
