@@ -25,6 +25,8 @@ from jgroups_py.livebackup import NotLive, OutcomeUnknown
 CONNECT_TIMEOUT: Final = 10.0
 LAST_WORDS: Final = 5.0
 """Seconds in which a leaving client may read the rest of its frames."""
+REASON_TIMEOUT: Final = 5.0
+"""Seconds in which a refused client may read the reason, and the broker reads what the client had sent already."""
 SUBSCRIPTIONS_MAX: Final = 100
 PREFETCH: Final = 100
 PREFETCH_MAX: Final = 1_000
@@ -132,7 +134,7 @@ class Connection:
             reason = str(errors.exceptions[0])
             self._host.counts["errors"] += 1
             gone = (trio.BrokenResourceError, trio.ClosedResourceError)
-            with trio.move_on_after(1), suppress(*gone):
+            with trio.move_on_after(REASON_TIMEOUT), suppress(*gone):
                 await self._stream.send_all(error_frame(reason))
                 await self._stream.send_eof()
                 # A connection that is closed with unread bytes is reset, and the reason is lost.

@@ -119,9 +119,10 @@ class Brokers:
                         return broker
                 await trio.sleep(0.01)
 
-    async def without_clients(self) -> None:
+    async def with_clients(self, number: int) -> None:
+        """Wait until all brokers together have so many sessions."""
         with trio.fail_after(60):
-            while any(broker.clients for broker in self.brokers.values()):  # noqa: ASYNC110
+            while sum(broker.clients for broker in self.brokers.values()) != number:  # noqa: ASYNC110
                 await trio.sleep(0.01)
 
 

@@ -57,7 +57,7 @@ class Node:
         self.process.wait()
 
 
-class Client(stomp.ConnectionListener):  # type: ignore[misc]
+class Client:
     """A connection that is made again when it is lost. It asks for a receipt of every action."""
 
     def __init__(self, ports: list[int]) -> None:
@@ -73,14 +73,15 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
     def connect(self) -> None:
         until = time.monotonic() + PATIENCE
         while True:
-            self.connection = stomp.StompConnection12(self._hosts, reconnect_attempts_max=1)
-            self.connection.set_listener("", self)
+            connection = stomp.StompConnection12(self._hosts, reconnect_attempts_max=1)
+            connection.set_listener("", _Listener(self, connection))
             with self._changed:
+                self.connection = connection
                 self.lost = False
                 self.inbox.clear()
                 self._receipts.clear()
             try:
-                self.connection.connect(wait=True)
+                connection.connect(wait=True)
                 self.generation += 1
                 return
             except (StompException, OSError):
@@ -108,20 +109,35 @@ class Client(stomp.ConnectionListener):  # type: ignore[misc]
             self._changed.wait_for(lambda: condition() or self.lost, patience)
             return bool(condition())
 
-    def on_message(self, frame: Any) -> None:
+    def heard(self, connection: Any, *, message: Any = None, receipt: str = "") -> None:
+        """Note a message, a receipt or the end of a connection. A former connection may report its end only after the next
+        one was made."""
         with self._changed:
-            self.inbox.append(frame)
+            if connection is not self.connection:
+                return
+            if message is not None:
+                self.inbox.append(message)
+            elif receipt:
+                self._receipts.add(receipt)
+            else:
+                self.lost = True
             self._changed.notify_all()
+
+
+class _Listener(stomp.ConnectionListener):  # type: ignore[misc]
+    """Tells a client what one of its connections receives."""
+
+    def __init__(self, client: Client, connection: Any) -> None:
+        self._client, self._connection = client, connection
+
+    def on_message(self, frame: Any) -> None:
+        self._client.heard(self._connection, message=frame)
 
     def on_receipt(self, frame: Any) -> None:
-        with self._changed:
-            self._receipts.add(frame.headers["receipt-id"])
-            self._changed.notify_all()
+        self._client.heard(self._connection, receipt=frame.headers["receipt-id"])
 
     def on_disconnected(self) -> None:
-        with self._changed:
-            self.lost = True
-            self._changed.notify_all()
+        self._client.heard(self._connection)
 
 
 class Run:

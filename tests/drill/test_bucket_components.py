@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from played_drill import play, refuse
+from played_drill import play, refuse, slow_to_suspect
 
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
@@ -234,7 +234,8 @@ def test_a_real_drill_kills_components(tmp_path: Path) -> None:
     drill = text(
         "at: 500ms, upgrade: [NYC.B, NYC.N]", "at: 500ms, crash: NYC.slave, during: upgrade"
     )
-    drill = drill.replace("settle: 2s", "settle: 6s").replace("alone: 0", "alone: <= 6")
+    drill = slow_to_suspect(drill).replace("settle: 2s", "settle: 6s")
+    drill = drill.replace("alone: 0", "alone: <= 6")
     verdict, result = play(drill, BucketVerdict, real=True)
     assert verdict.passed, result["expectations"]
     assert [role for _, _, role in hits(result)] == ["slave during upgrade"]

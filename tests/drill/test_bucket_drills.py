@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from played_drill import play, refuse
+from played_drill import play, refuse, slow_to_suspect
 
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
@@ -194,7 +194,8 @@ def test_settings_reach_the_plan() -> None:
 @pytest.mark.skipif(not probe_multicast("127.0.0.1"), reason="no multicast")
 def test_a_real_drill_kills_a_node(tmp_path: Path) -> None:
     drill, out = tmp_path / "b.yaml", tmp_path / "out.json"
-    drill.write_text(DRILL.format(timeline=KILL).replace("settle: 3s", "settle: 6s"))
+    text = slow_to_suspect(DRILL.format(timeline=KILL))
+    drill.write_text(text.replace("settle: 3s", "settle: 6s"))
     assert run(["drill", str(drill), "--real", "--json", str(out)]) == 0
     found = json.loads(out.read_text())
     assert found["mode"] == "real" and found["sites"]["NYC"]["answered"] > 10

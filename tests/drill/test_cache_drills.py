@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from played_drill import SLOW_TO_SUSPECT
 
 from jgroups_py.buddy.backups import Backup
 from jgroups_py.cache import TreeCache
@@ -168,7 +169,8 @@ def test_a_crash_in_real_processes_loses_nothing(drill: Any, monkeypatch: Any) -
     probe = probe_multicast("127.0.0.1")
     if not probe:
         pytest.skip(probe.why)
-    code, found = drill(CRASH, "--real")
+    slow = [word for limit in SLOW_TO_SUSPECT.items() for word in ("--set", "=".join(limit))]
+    code, found = drill(CRASH, "--real", *slow)
     assert code == 0 and found["mode"] == "real" and found["virtual_s"] is None
     assert found["sites"]["NYC"]["acknowledged"] > 20
     assert sum(key["present"] for key in found["keys"]) > 10

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from played_drill import play, refuse
+from played_drill import play, refuse, slow_to_suspect
 
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.live_keys import LiveLoad
@@ -192,7 +192,7 @@ def test_settings_reach_the_plan() -> None:
 @pytest.mark.skipif(not probe_multicast("127.0.0.1"), reason="no multicast")
 def test_a_real_drill_kills_the_live_node(tmp_path: Path) -> None:
     drill, out = tmp_path / "live.yaml", tmp_path / "out.json"
-    drill.write_text(text(KILL).replace("settle: 1.5s", "settle: 5s"))
+    drill.write_text(slow_to_suspect(text(KILL)).replace("settle: 1.5s", "settle: 5s"))
     assert run(["drill", str(drill), "--real", "--json", str(out)]) == 0
     found = json.loads(out.read_text())
     assert found["mode"] == "real" and found["sites"]["NYC"]["confirmed"] > 10

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from played_drill import play, refuse
+from played_drill import play, refuse, slow_to_suspect
 
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
@@ -227,7 +227,8 @@ def test_several_sites_need_relays_that_all_relay(old: str, new: str, words: str
 @pytest.mark.skipif(not probe_multicast("127.0.0.1"), reason="no multicast")
 def test_a_real_drill_kills_a_host_and_brings_back_its_file(tmp_path: Path) -> None:
     drill, out = tmp_path / "map.yaml", tmp_path / "out.json"
-    drill.write_text(DRILL.format(seed=1, timeline=f"{KILL}\n{CUT}").replace(", healed: <= 2s", ""))
+    text = slow_to_suspect(DRILL.format(seed=1, timeline=f"{KILL}\n{CUT}"))
+    drill.write_text(text.replace(", healed: <= 2s", ""))
     assert run(["drill", str(drill), "--real", "--json", str(out)]) == 0
     found = json.loads(out.read_text())
     assert found["mode"] == "real" and found["sites"]["NYC"]["puts"] > 30

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ import pytest
 
 from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
+from jgroups_py.drill.run.patience import patient
+from jgroups_py.drill.run.port_block import GROUP_OFFSET, GUARD_OFFSET
+from jgroups_py.drill.run.real import RealDrill
 from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import NoProgress
 from jgroups_py.tools.cli import run
@@ -52,7 +57,13 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def children() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children() if "jgroups_py.drill.run.member" in p.cmdline()]
+    """Return the living members that are children of this process."""
+    found = []
+    for process in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            if "jgroups_py.drill.run.member" in process.cmdline():
+                found.append(process)
+    return found
 
 
 def test_a_relay_that_crashes_loses_nothing(real: Any) -> None:
@@ -62,7 +73,13 @@ def test_a_relay_that_crashes_loses_nothing(real: Any) -> None:
     assert outcome.result["virtual_s"] is None
     (takeover,) = outcome.result["takeover_s"]
     assert 0 < takeover < 30
-    assert outcome.result["sites"]["NYC"]["sent"] == pytest.approx(550, abs=30)
+    sent: Counter[str | None] = Counter()
+    for record in outcome.run.records():
+        if record.event == "send":
+            sent[record.member] += record.messages
+    # Late senders catch up. How many messages E has sent depends on the time of its crash.
+    assert sent["D"] == sent["C"] == 250 and sent["E"] < 250
+    assert outcome.result["sites"]["NYC"]["sent"] == sent.total()
     assert outcome.result["sites"]["NYC"]["relayed"] > 0
 
 
@@ -99,8 +116,21 @@ def test_the_command_runs_a_vanished_relay_for_real(
     )
     assert run(["drill", str(file), "--real", "--json", str(out)]) == 0
     result = json.loads(out.read_text())
-    assert 0 < result["detection_s"][0] <= 10
-    assert 0 < result["takeover_s"][0] <= 30
+    assert 0 < result["detection_s"][0] <= patient(10)
+    assert 0 < result["takeover_s"][0] <= patient(30)
+
+
+def test_a_real_drill_has_longer_to_settle_on_a_busy_machine_and_keeps_to_its_ports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = plan.build(loader.loads(HEAD + "timeline: [{at: 1s, leave: SFO.relay}]\n", "d.yaml"))
+    drill = RealDrill(planned, NoProgress(), tmp_path, 20_000)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    for average, end in ((1.0, 8.0), (4.0, 11.0), (24.0, 14.0)):
+        monkeypatch.setattr(os, "getloadavg", lambda found=average: (found, 0.0, 0.0))
+        assert drill.end == end
+    ports = [port for _, port in drill._groups.values()]
+    assert ports == [20_000 + GROUP_OFFSET, 20_001 + GROUP_OFFSET] and GROUP_OFFSET < GUARD_OFFSET
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -115,16 +145,23 @@ def test_a_drill_that_is_interrupted_leaves_no_process_behind(tmp_path: Path, nu
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as runner:
         assert runner.stdout is not None and runner.stderr is not None
+        said = []
         for line in runner.stdout:
+            said.append(line)
             if (
                 "vanish NYC" in line
             ):  # that process is stopped, so it would never notice that we leave
                 break
+        else:
+            pytest.fail(f"the drill ended: {said}, {runner.stderr.read()}")
         time.sleep(0.3)
         members = psutil.Process(runner.pid).children()
         assert len(members) == 5
         runner.send_signal(number)
-        assert runner.wait(20) == 128 + number
-        assert runner.stderr.read().strip() == ""
-    assert not [member for member in members if member.is_running()]
+        try:
+            runner.wait(patient(20))
+        finally:
+            runner.kill()
+        assert (runner.returncode, runner.stderr.read().strip()) == (128 + number, ""), said
+    assert not psutil.wait_procs(members, timeout=20)[1]
     assert not list(tmp_path.glob("jgroups-drill-*"))

@@ -123,6 +123,7 @@ class DrillPlan:
     """The events by time."""
     end: float
     """The time of the verdict: ``settle`` after the last event and the last traffic."""
+    settle: float
     grace: float
     expect: tuple[Expectation, ...]
     workload: str = "messages"
@@ -217,6 +218,7 @@ def build(
         for load in _loads(line, f"traffic[{i}]", draw, last_event)
     ]
     last = max([last_event, *(load.stop for load in loads)], default=0.0)
+    settle = draw(drill.settle, "settle")
 
     def settings_for(*scopes: str | None) -> tuple[Override, ...]:
         return tuple(s.override for scope in scopes for s in settings if s.scope == scope)
@@ -245,7 +247,8 @@ def build(
         network=_figures(drill.network, "network", draw),
         loads=tuple(loads),
         events=events,
-        end=last + draw(drill.settle, "settle"),
+        end=last + settle,
+        settle=settle,
         grace=draw(drill.grace, "grace"),
         expect=drill.expect,
         workload=drill.workload,

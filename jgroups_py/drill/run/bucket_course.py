@@ -176,7 +176,7 @@ class BucketCourse(TrioCourse[M]):
 
     def _seconds_left(self) -> float:
         """Return the seconds for which an event may still wait for its move."""
-        left = self.plan.end - self.now - BEFORE_END
+        left = self.end - self.now - BEFORE_END
         return max(0.0, min(self._patient(MOVE_SECONDS), left))
 
     # --- log records

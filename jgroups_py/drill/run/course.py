@@ -267,6 +267,11 @@ class TrioCourse(Course[L]):
         self._members: dict[tuple[str, str], L] = {}
         self._nursery: trio.Nursery
 
+    @property
+    def end(self) -> float:
+        """Return the time of the verdict."""
+        return self.plan.end
+
     def _go(self, action: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         self._nursery.start_soon(action, *args)
 

@@ -13,9 +13,9 @@ from jgroups_py.drill.run.resolve import DrillError
 HOST = "127.0.0.1"
 MEMBERS_MAX = 100
 """The most members: FD_SOCK2 listens 100 ports above its transport."""
-FD_OFFSET, BRIDGE_OFFSET, GUARD_OFFSET = 100, 200, 400
-"""Member i has port base + i. Its FD_SOCK2 is 100 above, its bridge 200, the bridge's FD_SOCK2 300. The
-guard port is above all of them."""
+FD_OFFSET, BRIDGE_OFFSET, GROUP_OFFSET, GUARD_OFFSET = 100, 200, 400, 500
+"""Member i has port base + i. Its FD_SOCK2 is 100 above, its bridge 200, the bridge's FD_SOCK2 300. The multicasts of
+site i go to port base + 400 + i. The guard port is above all of them."""
 BASES = range(20_000, 32_000, GUARD_OFFSET + 1)
 """The first ports of blocks, below the ports that Linux gives to outgoing connections (32768 on)."""
 
