@@ -7,7 +7,7 @@ uvicorn --app-dir examples asgi_cache:app       (or python examples/asgi_cache.p
     DELETE /users/7                        204, 404
     POST   /users/7/visits                 200 {"visits": 1}, counted by every member
 
-With CACHE=replicated.xml and CLUSTER=shop several processes serve the same data.
+With CACHE=replicated.xml and CLUSTER=shop several processes serve the same data. CALL_TIMEOUT is the time of a request in seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
-CALL_TIMEOUT = 5.0
+CALL_TIMEOUT = float(os.environ.get("CALL_TIMEOUT", "5"))
 """Seconds for one request; then 503, and the call is cancelled."""
 BODY_MAX = 1_000_000
 """Bytes of a request's body at most."""

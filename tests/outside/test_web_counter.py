@@ -21,8 +21,10 @@ from jgroups_py.tools.commands.mperf_ports import free_block, private_attributes
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parent.parent / "examples" / "asgi_cache.py"
+PATIENT = {"CALL_TIMEOUT": "100"}
+"""On a busy machine 200 visitors take longer than the 5 s of the example."""
 VISITORS = 200
-pytestmark = [pytest.mark.sockets, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.sockets, pytest.mark.timeout(300)]
 
 README = """
 import json
@@ -95,7 +97,8 @@ async def post(port: int) -> tuple[int, int]:
     data = await reader.read()
     writer.close()
     head, _, body = data.partition(b"\r\n\r\n")
-    return int(head.split()[1]), json.loads(body)["visits"] if body else 0
+    status = int(head.split()[1])
+    return status, json.loads(body)["visits"] if status == 200 else 0
 
 
 async def visit(ports: list[int]) -> list[tuple[int, int]]:
@@ -116,7 +119,7 @@ def test_two_hundred_visitors_of_the_readmes_counter(how: str, tmp_path: Path) -
 
 
 def test_two_hundred_visitors_of_the_example_alone() -> None:
-    with servers(1, EXAMPLE, {}) as ports:
+    with servers(1, EXAMPLE, PATIENT) as ports:
         judge(asyncio.run(visit(ports)))
 
 
@@ -125,5 +128,5 @@ def test_two_hundred_visitors_of_the_example_at_three_servers(tmp_path: Path) ->
     stack, file = tmp_path / "stack.xml", tmp_path / "cache.yaml"
     stack.write_text(to_xml(with_attributes(config, private_attributes(config, 3))))
     file.write_text(f"cache: {{CacheMode: REPL_SYNC, ClusterConfig: {stack}}}")
-    with servers(3, EXAMPLE, {"CACHE": str(file), "CLUSTER": "shop"}) as ports:
+    with servers(3, EXAMPLE, {**PATIENT, "CACHE": str(file), "CLUSTER": "shop"}) as ports:
         judge(asyncio.run(visit(ports)))
