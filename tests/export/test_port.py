@@ -457,7 +457,7 @@ async def test_a_reader_goes_on_at_another_member() -> None:
             client_of(port_b) as client_b,
         ):
             for cache in (a, b):  # a slow join
-                await cache.wait_members(2, timeout=20)
+                await cache.wait_members(2, timeout=90)
             for member_of_two in (a, b):  # if two groups existed that merged, the merge is over now
                 await member_of_two.put("/settled", "k", 1)
             opened = await in_thread(client_b.open_snapshot, "cache")
@@ -477,6 +477,7 @@ async def test_a_reader_goes_on_at_another_member() -> None:
             strange = Offset("x", 0, {**end.origins, "00": 5})
             with pytest.raises(Diverged, match="not seen number 5 of 00, which has left"):
                 await in_thread(client_b.find_offset, "cache", strange)
+            port_b.limits = ExportLimits(behind_wait=60)
             (by_a,) = {row[0] for row in first if row[3] == "/n/0"}
             soon = Offset("x", 0, {**end.origins, by_a: end.origins[by_a] + 1})
             async with trio.open_nursery() as nursery:

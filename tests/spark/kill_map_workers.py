@@ -13,7 +13,6 @@ import argparse
 import os
 import random
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -109,21 +108,18 @@ def judge_carts(folder: Path, notes: Path) -> tuple[int, int]:
     return sum(found.values()), len(found)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def run(folder: Path, kills: int, seed: int) -> str:
     from web_visitors import answered_hits, judge, kill_a_worker, visitors_of
 
     from examples.web_map import Host
     from jgroups_py.spark import open_session
+    from jgroups_py.tools.commands.mperf_ports import free_block
 
     chance = random.Random(seed)
     notes = folder / "notes"
     notes.mkdir()
-    host = Host(1, folder, free_port(), [free_port()])
+    port = free_block(3)  # one of the web server, two of the maps
+    host = Host(1, folder, port, [port + 1])
     try:
         host.wait_ready()
         config = {"spark.python.worker.reuse": "false", "spark.excludeOnFailure.enabled": "false"}

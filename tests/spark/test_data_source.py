@@ -14,6 +14,8 @@ from jgroups_py import MemoryNetwork, blocking
 from jgroups_py.cache import BuddyReplicationConfig, CacheSettings
 from jgroups_py.errors import ConfigError
 from jgroups_py.export import ExportToken
+from jgroups_py.export.messages import StageRows
+from jgroups_py.export.staging import Staging
 from jgroups_py.testing.authority import CertificateAuthority
 
 pytestmark = [
@@ -167,6 +169,8 @@ def with_buddies() -> Iterator[tuple[list[Cache], list[ExitStack], dict[str, str
         ]
         for cache in caches:
             cache.wait_members(3)
+        for cache in caches:
+            cache.wait_protected(3)  # from here on a buddy logs all that its owner writes
         places = []
         for cache, stack in zip(caches, stacks, strict=True):
             host, port = stack.enter_context(blocking.open_export(cache, token=TOKEN)).address
@@ -201,6 +205,8 @@ def test_a_cache_with_buddies_is_followed_at_all_its_members(spark: Any, tmp_pat
         assert changes() == 28
         caches[2].put("/n/2/0", "v", 10)
         stacks[2].close()  # C leaves; its last writes are read at its buddy
+        for cache in caches[:2]:
+            cache.wait_protected(2)  # until then C is a member that cannot be reached
         caches[1].put("/n/2/1", "v", 11)
         assert changes() == 2 and changes() == 0
 
@@ -355,14 +361,47 @@ def _entries(observer: Any) -> list[Any]:
 
 
 def test_a_job_that_fails_writes_nothing(
-    spark: Any, cache: Cache, port: Port, options: dict[str, str]
+    spark: Any,
+    cache: Cache,
+    port: Port,
+    options: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    frame = spark.range(0, 300, 1, 3).selectExpr(
-        "if(id = 299, null, concat('/n/', id)) as path", "id as v"
+    """Two of three tasks have staged their rows when the third one fails: no task stages rows after the job has failed."""
+    staged, stage, complete = tmp_path / "staged", Staging.stage, list[int]()
+
+    async def noted(self: Staging, said: StageRows, body: bytes) -> int:
+        count = await stage(self, said, body)
+        if said.last:
+            complete.append(said.task)
+            if len(complete) == 2:
+                staged.touch()
+        return count
+
+    monkeypatch.setattr(Staging, "stage", noted)
+    place = str(staged)
+
+    def last_waits(batches: Any) -> Iterator[Any]:
+        import os
+        import time
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        while context.partitionId() == 2 and not os.path.exists(place):
+            time.sleep(0.01)
+        yield from batches
+
+    frame = (
+        spark.range(0, 300, 1, 3)
+        .mapInArrow(last_waits, "id bigint")
+        .selectExpr("if(id = 299, null, concat('/n/', id)) as path", "id as v")
     )
     write = frame.write.format("jgroups").options(**options).mode("append")
     assert said_by(write.save) == "schema mismatch: a path is null"
-    assert tree(cache) == {}
+    assert tree(cache) == {} and sorted(complete) == [0, 1]
     assert cache._look(lambda: port._value._staging["cache"].size) == 0
 
 
@@ -463,7 +502,7 @@ def test_errors_are_one_line(
     assert "needs a column path string" in said_by(read("v bigint").collect)
     stream = spark.readStream.format("jgroups").options(**options)
     assert "a stream is one of changes" in said_by(
-        lambda: start(stream.load(), tmp_path).format("noop").start().awaitTermination(60)
+        lambda: start(stream.load(), tmp_path).format("noop").start().awaitTermination(120)
     )
     frame = spark.sql("select '/b' as path, 1 as v")
     save = frame.write.format("jgroups").options(**options)
@@ -482,7 +521,7 @@ def test_the_error_of_a_trimmed_log_has_advice(spark: Any, cache: Cache, tmp_pat
             members=f"{host}:{number}", token=TOKEN, rows="changes", startingoffset=old
         )
         line = said_by(
-            lambda: start(stream.load(), tmp_path).format("noop").start().awaitTermination(60)
+            lambda: start(stream.load(), tmp_path).format("noop").start().awaitTermination(120)
         )
         assert "15 changes were trimmed" in line and "take a snapshot" in line
 
