@@ -59,7 +59,9 @@ def test_data_files_are_packaged() -> None:
         for file in (ROOT / folder).rglob("*"):
             if not file.is_file() or file.suffix == ".py" or file.is_symlink():
                 continue
-            if "__pycache__" in file.parts:  # also new compiled files, which have other names for a moment
+            if (
+                "__pycache__" in file.parts
+            ):  # also new compiled files, which have other names for a moment
                 continue
             if folder == "jgroups_py" and file.relative_to(ROOT).parts[1] in CODE:
                 continue
