@@ -39,6 +39,7 @@ class Server:
             "JDBC_PING2.connection_url": self.url,
             "JDBC_PING2.connection_username": USER,
             "JDBC_PING2.connection_password": PASSWORD,
+            "JDBC_PING2.lookup_timeout": "60s",
         }
 
 
@@ -88,7 +89,7 @@ def postgresql() -> Iterator[Server]:
             "scram-sha-256",
             "-N",
         ]
-        subprocess.run(made, check=True, capture_output=True, cwd=folder, timeout=120, **who)
+        subprocess.run(made, check=True, capture_output=True, cwd=folder, timeout=300, **who)
         with _running(postgres, data, who) as server:
             yield server
     finally:
@@ -105,31 +106,37 @@ def _running(postgres: str, data: Path, who: dict[str, Any]) -> Iterator[Server]
         "fsync=off",
     ]
     command = [postgres, "-D", str(data), *(word for s in settings for word in ("-c", s))]
-    process = subprocess.Popen(
-        command, cwd=data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **who
-    )
-    try:
-        end = time.monotonic() + START_SECONDS
-        while not _answers(port):
-            if process.poll() is not None or time.monotonic() > end:
-                raise NoServer("PostgreSQL does not start")
-            time.sleep(0.05)
-        yield Server(port)
-    finally:
-        process.send_signal(2)  # fast shutdown: open connections end
+    with open(data.parent / "log", "w+b") as log:
+        process = subprocess.Popen(command, cwd=data, stdout=subprocess.DEVNULL, stderr=log, **who)
         try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            end = time.monotonic() + START_SECONDS
+            while not _answers(port):
+                if process.poll() is not None or time.monotonic() > end:
+                    log.seek(0)
+                    raise NoServer(f"PostgreSQL does not start: {log.read().decode()[-1000:]}")
+                time.sleep(0.05)
+            yield Server(port)
+        finally:
+            process.send_signal(2)  # fast shutdown: open connections end
+            try:
+                process.wait(START_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _answers(port: int) -> bool:
     import pg8000.dbapi
 
     try:
+        # A short time would leave a socket open: the driver does not close it when the server, which may listen already, answers too late.
         pg8000.dbapi.connect(
-            USER, host="127.0.0.1", port=port, password=PASSWORD, database=DATABASE, timeout=5
+            USER,
+            host="127.0.0.1",
+            port=port,
+            password=PASSWORD,
+            database=DATABASE,
+            timeout=START_SECONDS,
         ).close()
     except Exception:  # the server refuses, or is starting
         return False

@@ -141,12 +141,12 @@ async def test_a_database_brings_members_together(kind: str, tmp_path: Path) -> 
 
     if kind == "sqlite":
         file = tmp_path / "members.db"
-        database = Database(f"jdbc:sqlite:{file}", "", "", 5.0)
+        database = Database(f"jdbc:sqlite:{file}", "", "", 60.0)
         await meet({"JDBC_PING2.connection_url": database.url}, partial(_rows, database))
         return
     try:
         with postgresql() as server:
-            database = Database(server.url, USER, PASSWORD, 5.0)
+            database = Database(server.url, USER, PASSWORD, 60.0)
             await meet(server.attributes(), partial(_rows, database))
             wrong = {**server.attributes(), "JDBC_PING2.connection_password": "wr0ng"}
             with pytest.raises(JGroupsError, match="password authentication failed") as caught:
@@ -162,7 +162,7 @@ async def test_a_member_that_leaves_takes_its_row_along_though_the_database_is_s
 ) -> None:
     """The leaver's driver used to end after a second, and its row sent joiners to a member that had left."""
     file = tmp_path / "members.db"
-    database = Database(f"jdbc:sqlite:{file}", "", "", 5.0)
+    database = Database(f"jdbc:sqlite:{file}", "", "", 60.0)
     attributes = {"JDBC_PING2.connection_url": database.url}
     async with trio.open_nursery() as nursery, member("A", "tcp-jdbc.xml", attributes) as a:
         await together(a)

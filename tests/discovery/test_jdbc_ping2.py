@@ -311,9 +311,9 @@ def server() -> Iterator[Server]:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     if request.param == "sqlite":
-        return Database(f"jdbc:sqlite:{tmp_path / 'members.db'}", "", "", 5.0)
+        return Database(f"jdbc:sqlite:{tmp_path / 'members.db'}", "", "", 60.0)
     running = request.getfixturevalue("server")
-    found = Database(running.url, USER, PASSWORD, 5.0)
+    found = Database(running.url, USER, PASSWORD, 60.0)
     answer(OpenTable(found, ("DROP TABLE jgroups",), ("SELECT ?", ("x",))))
     return found
 
@@ -358,7 +358,7 @@ def test_a_table_that_cannot_be_made_or_read_is_final(database: Database) -> Non
 def test_a_wrong_password_and_a_wrong_database_are_final_and_not_reported(server: Server) -> None:
     for url, password in ((server.url, "wr0ng"), (f"{server.url}x", PASSWORD)):
         with pytest.raises(DirectoryProblem) as caught:
-            rows(Database(url, USER, password, 5.0))
+            rows(Database(url, USER, password, 60.0))
         assert caught.value.final
         assert password not in str(caught.value)
 

@@ -15,9 +15,14 @@ from typing import Final
 
 BLOCK: Final = 20
 """Ports of a block."""
-FIRST_PORTS: Final = [first for first in range(11000, 12000, BLOCK) if first // 100 % 2 == 0]
-"""The first port of each block. FD_SOCK2 listens 100 ports above the transport, so every second hundred has no blocks. Tools take
-their ports above (``free_block``)."""
+FD_SOCK2_OFFSET: Final = 100
+"""FD_SOCK2 listens so many ports above the transport. So every second hundred has no blocks."""
+FIRST_PORTS: Final = [
+    first
+    for first in (*range(11000, 12000, BLOCK), *range(10000, 11000, BLOCK))
+    if first // 100 % 2 == 0
+]
+"""The first port of each block. Tools take their ports above (``free_block``)."""
 GUARD_HOST: Final = "127.0.0.2"
 _held: list[socket.socket] = []
 
@@ -35,8 +40,8 @@ def ports() -> Mapping[str, str]:
 
 
 def claim() -> tuple[int, socket.socket]:
-    """Return the first port of a block that no process has, and its guard. Where there is no ``GUARD_HOST`` (not on Linux) the
-    block depends on the number of the worker alone."""
+    """Return the first port of a block that no process has, and its guard. A block with members is left out: their tests may have been
+    killed. Where there is no ``GUARD_HOST`` (not on Linux) the block depends on the number of the worker alone."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     for number in range(len(FIRST_PORTS)):
         first = FIRST_PORTS[(worker + number) % len(FIRST_PORTS)]
@@ -47,5 +52,26 @@ def claim() -> tuple[int, socket.socket]:
             if error.errno == errno.EADDRINUSE:
                 guard.close()
                 continue
+        else:
+            if not _is_free(first):
+                guard.close()
+                continue
         return first, guard
-    raise OSError(f"all blocks of ports from {FIRST_PORTS[0]} on are taken")
+    raise OSError(f"all {len(FIRST_PORTS)} blocks of ports are taken")
+
+
+def _is_free(first: int) -> bool:
+    """Return whether the block has no members."""
+    ports = range(first, first + BLOCK)
+    listened = [*ports, *(port + FD_SOCK2_OFFSET for port in ports)]
+    places = [(socket.SOCK_STREAM, "127.0.0.1", port) for port in listened]
+    places += [(socket.SOCK_DGRAM, "", port) for port in ports]
+    for kind, host, port in places:
+        with socket.socket(socket.AF_INET, kind) as sock:
+            if kind == socket.SOCK_STREAM:  # connections that have ended take no port
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind((host, port))
+            except OSError:
+                return False
+    return True

@@ -62,7 +62,10 @@ for name, value, _ in {WRONG!r}:
 def test_the_compiler_takes_the_sources(tmp_path: Path) -> None:
     for folder in ("jgroups_py", "protocols", "stacks", "tools"):
         shutil.copytree(
-            ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("*.pyc")
+            ROOT / folder,
+            tmp_path / folder,
+            symlinks=True,
+            ignore=shutil.ignore_patterns("__pycache__"),
         )
     done = set_up(tmp_path, "setup.py", "--version", JGROUPS_PY_COMPILE="1")
     assert done.returncode == 0, done.stderr

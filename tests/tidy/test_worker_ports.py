@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import worker_ports
-from worker_ports import BLOCK, FIRST_PORTS, claim, ports
+from worker_ports import BLOCK, FD_SOCK2_OFFSET, FIRST_PORTS, claim, ports
 
 from jgroups_py.protocols.failure.fd_sock2_config import FdSock2Config
 
@@ -34,6 +35,30 @@ def test_two_processes_have_different_ports() -> None:
 
 
 @pytest.mark.sockets
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no address for guards")
+@pytest.mark.parametrize(
+    ("kind", "host", "offset"),
+    [
+        (socket.SOCK_STREAM, "127.0.0.1", 1),
+        (socket.SOCK_STREAM, "127.0.0.1", 1 + FD_SOCK2_OFFSET),
+        (socket.SOCK_DGRAM, "239.8.8.8", 0),
+    ],
+)
+def test_a_block_with_a_member_of_a_killed_run_is_left_out(
+    kind: socket.SocketKind, host: str, offset: int
+) -> None:
+    first, guard = claim()
+    with socket.socket(socket.AF_INET, kind) as member:
+        member.bind((host, first + offset))
+        if kind == socket.SOCK_STREAM:
+            member.listen()
+        guard.close()
+        other, guard = claim()
+        guard.close()
+        assert other != first
+
+
+@pytest.mark.sockets
 def test_without_an_address_for_guards_the_block_is_that_of_the_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -48,4 +73,5 @@ def test_without_an_address_for_guards_the_block_is_that_of_the_worker(
 def test_no_block_has_the_ports_of_fd_sock2_of_another_one() -> None:
     blocks = {first + number for first in FIRST_PORTS for number in range(BLOCK)}
     assert len(blocks) == BLOCK * len(FIRST_PORTS)
+    assert FdSock2Config.offset == FD_SOCK2_OFFSET
     assert not blocks & {port + FdSock2Config.offset for port in blocks}
