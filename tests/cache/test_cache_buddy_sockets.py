@@ -38,7 +38,7 @@ class Peer:
         await self.process.stdin.send_all(line)
         while b"\n" not in self._rest:
             more = await self.process.stdout.receive_some()
-            assert more, "the process has ended"
+            assert more, f"the process has ended with {await self.process.wait()}"
             self._rest += more
         answer, _, self._rest = self._rest.partition(b"\n")
         return json.loads(answer)
