@@ -80,7 +80,8 @@ async def pair(
         ),
     )
     async with open_tree_cache(settings, name="A") as a, open_tree_cache(settings, name="B") as b:
-        await a.wait_protected(2)
+        for cache in (a, b):
+            await cache.wait_protected(2)
         for cache in (a, b):  # one process: the other member does not run while this one looks
             driver_of(cache)._requests.watch._limit = 0
 <<<<<<< HEAD
