@@ -20,13 +20,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv test test-long durations test-slow test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
+.PHONY: help venv test test-long durations test-slow test-random test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-quick bench-rates bench-sim bench-scale bench-overload bench-sweep memory fuzz fuzz-short mutants mutants-short flood long-life maps-kills encrypted-hours \
         simulate simulate-short starts-explore histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore broker-kills buckets-explore buckets-kills bucket-exchange test-compiled maps-stress maps-spark-kills bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
 	@echo "make test-long  the tests of a second and more, most with real processes"
+	@echo "make test-random  tests of properties with new examples"
 	@echo "make test-slow  thousands of cases     make requirements  the tests that show each requirement"
 	@echo "make bench      benchmark with other libraries   make bench-quick   a shorter one, of some minutes"
 	@echo "make bench-rates  messages per second    make bench-sim     100 members, one virtual hour"
@@ -97,7 +98,11 @@ durations: test test-long
 	$(BIN)/python tests/tidy/long_tests.py build/tests.xml build/tests-long.xml
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -q -m "slow" tests
+	$(BIN)/python -m pytest -q -m "slow" --hypothesis-profile=random tests
+
+# The tests of properties, with new examples. The others have the same ones in each run.
+test-random: $(STAMP)
+	$(BIN)/python -m pytest -q -m "hypothesis and not slow and not java and not spark" --hypothesis-profile=random -n 4 tests
 
 test-java: $(STAMP)
 	$(BIN)/python -m pytest -q -rs -m "java" tests/interop tests/tools/test_bench_relays.py

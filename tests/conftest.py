@@ -27,7 +27,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Examples are the same in each run, so that a test fails for a change and not by chance. "make test-random" draws new ones.
+settings.register_profile(
+    "tests", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.register_profile("random", settings.get_profile("tests"), derandomize=False)
 settings.load_profile("tests")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

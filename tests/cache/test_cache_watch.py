@@ -56,12 +56,8 @@ def driver_of(cache: TreeCache) -> SocketDriver:
 def file(tmp_path: Any) -> str:
     stack = load_stack("tcp.xml")
     path = tmp_path / "two.xml"
-<<<<<<< HEAD
-    own = private_attributes(stack, 2) | {"GMS.join_timeout": "20s"}  # B is not alone on a busy machine
-=======
     patient = {"GMS.join_timeout": "20s"}  # B is not alone on a busy machine
     own = private_attributes(stack, 2) | patient
->>>>>>> 3e6688ac42c9ff12537b2f73087e1fce9ca4b158
     path.write_text(to_xml(with_attributes(stack, own)))
     return str(path)
 
@@ -84,11 +80,7 @@ async def pair(
             await cache.wait_protected(2)
         for cache in (a, b):  # one process: the other member does not run while this one looks
             driver_of(cache)._requests.watch._limit = 0
-<<<<<<< HEAD
-            driver_of(cache)._watch._limit = LONG
-=======
             driver_of(cache)._watch._limit = 0
->>>>>>> 3e6688ac42c9ff12537b2f73087e1fce9ca4b158
         yield a, b
 
 
@@ -122,13 +114,9 @@ async def test_puts_of_one_caller_wake_no_task(
             for number in range(80):
                 await a.put("/n", "k", number)
         assert driver_of(a)._watch.ended >= 78
-<<<<<<< HEAD
-        assert sum(steps.of.values()) <= 60 + steps.of_timers, "a step for each ``watched_max`` puts"
-=======
         assert sum(steps.of.values()) <= 60 + steps.of_timers, (
             "a step for each ``watched_max`` puts"
         )
->>>>>>> 3e6688ac42c9ff12537b2f73087e1fce9ca4b158
 
 
 async def test_other_tasks_run_between_puts(

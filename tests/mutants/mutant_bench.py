@@ -228,7 +228,7 @@ class Bench:
 
 _PYTEST: Final = (
     *("-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"),
-    *("-m", "not slow and not java", f"--timeout={TEST_LIMIT:.0f}"),
+    *("-m", "not slow and not java", f"--timeout={TEST_LIMIT:.0f}", "--hypothesis-profile=random"),
 )
 _NONE_LEFT: Final = 5
 """The exit code of pytest when there is no test to run."""
