@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kill_components import arguments, main
 
-pytestmark = [pytest.mark.sockets, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.sockets, pytest.mark.timeout(600)]
 
 
 async def test_answers_hold_when_processes_are_killed_while_copies_move(

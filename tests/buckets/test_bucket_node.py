@@ -278,7 +278,7 @@ async def test_a_node_that_the_file_lacks_is_refused() -> None:
 
 
 @pytest.mark.sockets
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.seed("A1")
 @pytest.mark.parametrize("stack", ["tcp.xml", "udp.xml"])
 async def test_the_store_runs_unchanged_on_sockets(stack: str) -> None:
