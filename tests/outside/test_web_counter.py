@@ -22,7 +22,7 @@ from jgroups_py.tools.commands.mperf_ports import free_block, private_attributes
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parent.parent / "examples" / "asgi_cache.py"
 VISITORS = 200
-pytestmark = [pytest.mark.sockets, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.sockets, pytest.mark.timeout(240)]
 
 README = """
 import json
