@@ -24,7 +24,7 @@ QUEUED = ("update", "increment", "retried")
 """With contention these take at most twice the work."""
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("tasks", [1, TASKS])
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize(("file", "times"), [("replicated.xml", TIMES), ("buddy.xml", 3)])
@@ -65,7 +65,7 @@ def counting(folder: Path, how: str, tasks: int) -> Iterator[list[subprocess.Pop
 
 
 @pytest.mark.sockets
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("tasks", [1, TASKS])
 @pytest.mark.parametrize("how", HOW)
 def test_no_increment_is_lost_between_processes(how: str, tasks: int, tmp_path: Path) -> None:

@@ -123,7 +123,9 @@ def kill_in_a_call(process: subprocess.Popen[str], file: Path) -> None:
         time.sleep(0.005)
         assert time.monotonic() < until, file.read_text()
         process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        # Without WEXITED this would wait for ever for a process that has ended.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        assert process.poll() is None, file.read_text()
         records = [json.loads(line) for line in file.read_text().splitlines()]
         asked = {one["number"] for one in records if one.get("do", "node") != "node"}
         back = {one["number"] for one in records if "do" not in one}
@@ -151,7 +153,7 @@ def run(folder: Path, kind: str, seed: int, *, kill: bool) -> list[Operation]:
 
 
 @pytest.mark.sockets
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kill", [False, True], ids=["all live", "one is killed"])
 @pytest.mark.parametrize("kind", CACHES)
 def test_the_history_of_processes_is_linearizable(kind: str, kill: bool, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def run(folder: Path, seed: int, faults: Sequence[str], stopped: float = 6.0) ->
             else:
                 process = found.running[live]
                 process.send_signal(signal.SIGSTOP)
-                os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+                os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
                 if number == 0:
                     found.live()  # the two others have a quorum; later one of them may still be apart
                 time.sleep(stopped)

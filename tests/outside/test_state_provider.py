@@ -18,7 +18,7 @@ from jgroups_py.config.settings import load_stack, with_attributes
 from jgroups_py.config.write import to_xml
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
-pytestmark = [pytest.mark.sockets, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.sockets, pytest.mark.timeout(300)]
 WAIT = 60.0
 
 

@@ -194,7 +194,7 @@ def test_served_maps_replicate_puts_of_other_processes(tmp_path: Path, run: Any)
             assert server.stdout.readline() == f"host {n} (h{n}) has fx\n"
         one, two = (str(tmp_path / "data" / str(n) / "fx") for n in (1, 2))
         with blocking.open_map(two) as m:
-            heard = m.listen(timeout=30)
+            heard = m.listen(timeout=60)
             assert run("put", one, "EUR", "1.5") == (0, "")
             change = next(heard)
             assert isinstance(change, MapChange)
