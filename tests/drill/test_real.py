@@ -28,6 +28,7 @@ from jgroups_py.tools.cli import run
 
 pytestmark = pytest.mark.sockets
 
+# If the other site's relay stands still for 2 s beside a crash, the take-over takes 8.6 s (in virtual time).
 HEAD = """\
 name: real
 sites:
@@ -37,7 +38,7 @@ bridge: {latency: 10ms}
 network: {loss: 0.2%}
 traffic:
   - {site: NYC, rate: 50/s, size: 1KB, stop: 5s}
-settle: 3s
+settle: 6s
 expect: {lost: 0, lost_inside: 0, duplicated: 0, out_of_order: 0}
 """
 
@@ -126,7 +127,7 @@ def test_a_real_drill_has_longer_to_settle_on_a_busy_machine_and_keeps_to_its_po
     planned = plan.build(loader.loads(HEAD + "timeline: [{at: 1s, leave: SFO.relay}]\n", "d.yaml"))
     drill = RealDrill(planned, NoProgress(), tmp_path, 20_000)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    for average, end in ((1.0, 8.0), (4.0, 11.0), (24.0, 14.0)):
+    for average, end in ((1.0, 11.0), (4.0, 17.0), (24.0, 23.0)):
         monkeypatch.setattr(os, "getloadavg", lambda found=average: (found, 0.0, 0.0))
         assert drill.end == end
     ports = [port for _, port in drill._groups.values()]

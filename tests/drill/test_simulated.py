@@ -137,7 +137,7 @@ def test_the_same_seed_gives_the_same_log_in_any_process(tmp_path: Path) -> None
         out = tmp_path / f"{hash_seed}.jsonl"
         args = ["-m", "jgroups_py.tools", "drill", str(file), "--seed", "5", "--log", str(out)]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        subprocess.run([sys.executable, *args], check=True, capture_output=True, env=environment)
+        subprocess.run([sys.executable, *args], check=True, env=environment)
         digests.append(hashlib.sha256(out.read_bytes()).hexdigest())
         assert json.loads(out.read_text().splitlines()[0])["event"] == "join"
     assert digests[0] == digests[1]

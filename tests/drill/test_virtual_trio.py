@@ -42,7 +42,8 @@ def order_of(seed: int, memory: int) -> list[int]:
 def test_the_order_of_tasks_does_not_depend_on_their_places_in_memory() -> None:
     """The test has a process of its own: under pytest Hypothesis makes trio sort its tasks, which does not happen in a
     user's process."""
-    told = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=True)
+    command = [sys.executable, __file__]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     orders = json.loads(told.stdout)
     assert len(orders) == MEMORIES
     assert all(order == orders[0] for order in orders)
