@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Final
 
 import trio
 
 from jgroups_py.driver.http_port import open_port, place_of
 
+PATIENCE: Final = 60.0
+"""Seconds that a busy machine may need for anything that is waited for."""
 Serve = Callable[[list[trio.SocketListener]], Awaitable[None]]
 
 
@@ -32,9 +35,11 @@ def served(make: Callable[[], Serve], where: str = "127.0.0.1:0") -> Iterator[tu
     thread = threading.Thread(target=trio.run, args=(main,))
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(PATIENCE), "the server has not begun"
         yield found[0]
     finally:
-        ends[0]()
-        thread.join(10)
+        for end in ends:
+            with suppress(trio.RunFinishedError):  # the server has failed, and its thread tells why
+                end()
+        thread.join(PATIENCE)
         assert not thread.is_alive()

@@ -10,11 +10,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.client import HTTPConnection
 from typing import NoReturn
 
 import pytest
-from served import Serve, served
+from served import PATIENCE, Serve, served
 
 from jgroups_py.buckets.door import DoorLimits
 from jgroups_py.buckets.http import HttpLimits, HttpServer
@@ -22,6 +23,8 @@ from jgroups_py.buckets.items import MemoryStore, Outcome, Stamped, StoreUnavail
 
 pytestmark = pytest.mark.sockets
 SMALL = HttpLimits(head_max=2000, body_max=3000)
+PATIENT = DoorLimits(drain_timeout=PATIENCE, idle_least=PATIENCE)
+"""Limits that no client of these tests reaches, however busy the machine is."""
 Place = tuple[str, int]
 
 
@@ -44,7 +47,7 @@ def door(
 
 def said(place: Place, data: bytes) -> bytes:
     """Return all answers to ``data``."""
-    with socket.create_connection(place, timeout=10) as sock:
+    with socket.create_connection(place, timeout=PATIENCE) as sock:
         sock.sendall(data)
         sock.shutdown(socket.SHUT_WR)
         found = b""
@@ -72,7 +75,8 @@ def test_curl_stores_reads_and_compares(tmp_path: object) -> None:
                 ["curl", "-sS", "--noproxy", "*", "-w", "|%{http_code}", *words],
                 capture_output=True,
                 text=True,
-                timeout=20,
+                timeout=PATIENCE,
+                stdin=subprocess.DEVNULL,
                 check=True,
             )
             body, _, status = done.stdout.rpartition("|")
@@ -97,7 +101,7 @@ def test_curl_stores_reads_and_compares(tmp_path: object) -> None:
 @pytest.mark.seed("A12")
 def test_one_connection_serves_many_requests_and_a_missing_key_is_invented() -> None:
     with door() as (host, port):
-        client = HTTPConnection(host, port, timeout=10)
+        client = HTTPConnection(host, port, timeout=PATIENCE)
 
         def ask(method: str, target: str, body: bytes | None = None) -> tuple[int, bytes, object]:
             client.request(method, target, body)
@@ -172,7 +176,7 @@ def test_bytes_that_are_no_http_request_are_answered_counted_and_store_nothing(
 @pytest.mark.parametrize("announced", [b"Content-Length: 8000000", b"Transfer-Encoding: chunked"])
 def test_a_client_that_sends_on_reads_why_it_is_turned_away(announced: bytes) -> None:
     head = b"PUT /entries/a HTTP/1.1\r\nHost: x\r\n" + announced + b"\r\n\r\n"
-    with door() as place, socket.create_connection(place, timeout=10) as sock:
+    with door(PATIENT) as place, socket.create_connection(place, timeout=PATIENCE) as sock:
         sock.sendall(head + b"7A1200\r\n" + b"x" * 8_000_000)  # 8,000,000 in hexadecimal digits
         sock.shutdown(socket.SHUT_WR)
         found = b""
@@ -189,7 +193,7 @@ def drip(sock: socket.socket) -> NoReturn:
 
 def test_a_client_that_sends_without_end_is_not_read_for_long() -> None:
     with door(DoorLimits(drain_timeout=0.2)) as place:
-        with socket.create_connection(place, timeout=10) as sock:
+        with socket.create_connection(place, timeout=PATIENCE) as sock:
             sock.sendall(b"no request\r\n\r\n")
             with pytest.raises((BrokenPipeError, ConnectionResetError)):
                 drip(sock)
@@ -212,7 +216,7 @@ def test_random_bytes_of_many_clients_fail_nothing() -> None:
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     servers: list[HttpServer] = []
     with door(DoorLimits(request_timeout=0.1), servers=servers) as place:
-        with socket.create_connection(place, timeout=10) as sock:
+        with socket.create_connection(place, timeout=PATIENCE) as sock:
             sock.sendall(b"PUT /entries/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
             assert sock.recv(100) == b""
         # A request for them might itself be too slow on a busy machine.
@@ -220,7 +224,7 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
 
 def test_a_client_that_asks_whether_to_go_on_is_told_so() -> None:
-    with door() as place, socket.create_connection(place, timeout=10) as sock:
+    with door() as place, socket.create_connection(place, timeout=PATIENCE) as sock:
         sock.sendall(
             b"PUT /entries/a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
             b"Expect: 100-continue\r\n\r\n"
@@ -231,8 +235,8 @@ def test_a_client_that_asks_whether_to_go_on_is_told_so() -> None:
 
 
 def test_a_client_too_many_is_told_when_to_come_back() -> None:
-    limits = DoorLimits(connections_max=1)
-    with door(limits) as place, socket.create_connection(place, timeout=10) as first:
+    limits = replace(PATIENT, connections_max=1)
+    with door(limits) as place, socket.create_connection(place, timeout=PATIENCE) as first:
         first.sendall(b"GET /entries/a HTTP/1.1\r\nHost: x\r\n\r\n")
         assert first.recv(300).startswith(b"HTTP/1.1 404 ")
         for asked in (b"", *[b"GET /entries/a HTTP/1.1\r\nHost: x\r\n\r\n"] * 20):
