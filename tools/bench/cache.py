@@ -1,7 +1,7 @@
 """``python -m jgroups_py.tools.bench.cache``: puts and gets a second beside Redis and PySyncObj.
 
 Members on this machine, a synchronous copy at one buddy; Redis with one replica; PySyncObj with
-three members (cache_perf.py, cache_peers.py). With --members 2 as many processes hold a value as with Redis. All are measured in turn in each run; figures are the medians of the
+three members (cache_perf.py, cache_peers.py). Two members hold a value, as a Redis and its replica do. All are measured in turn in each run; figures are the medians of the
 runs. A peer that is not installed is named and left out. With --bare each run has two bare processes, too, that compute and poll
 as long as the first put takes (cache_bare.py): they show how much of its p99 is the machine's.
 """
@@ -95,8 +95,8 @@ def main() -> int:
     parser.add_argument("--callers", type=_numbers, default=(1, 8))
     parser.add_argument("--seconds", type=float, default=1.5, help="for each figure")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--stack", default="tcp.xml")
-    parser.add_argument("--members", type=int, default=3, help="of ours, 2 or more")
+    parser.add_argument("--stack", default="udp.xml", help="of ours; the default is that of caches")
+    parser.add_argument("--members", type=int, default=2, help="of ours, 2 or more")
     parser.add_argument("--no-peers", action="store_true", help="ours only")
     parser.add_argument("--bare", action="store_true", help="two bare processes, too")
     parser.add_argument("--json", action="store_true")
