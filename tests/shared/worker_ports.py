@@ -64,14 +64,14 @@ def _is_free(first: int) -> bool:
     """Return whether the block has no members."""
     ports = range(first, first + BLOCK)
     listened = [*ports, *(port + FD_SOCK2_OFFSET for port in ports)]
-    places = [(socket.SOCK_STREAM, "127.0.0.1", port) for port in listened]
-    places += [(socket.SOCK_DGRAM, "", port) for port in ports]
-    for kind, host, port in places:
+    places = [(socket.SOCK_STREAM, port) for port in listened]
+    places += [(socket.SOCK_DGRAM, port) for port in ports]
+    for kind, port in places:
         with socket.socket(socket.AF_INET, kind) as sock:
             if kind == socket.SOCK_STREAM:  # connections that have ended take no port
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                sock.bind((host, port))
+                sock.bind(("127.0.0.1", port))
             except OSError:
                 return False
     return True
