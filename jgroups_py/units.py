@@ -59,7 +59,7 @@ def parse_seconds(text: str) -> float:
         raise ValueError(f'not a time: "{text}" ({TIME_FORM})')
     seconds = Decimal(match[1]) * factor
     if abs(seconds) * 1000 > NUMBER_MAX:
-        raise ValueError(f'longer than {NUMBER_MAX} ms: "{_shortened(text)}" ({TIME_FORM})')
+        raise ValueError(f'longer than {NUMBER_MAX} ms: "{shortened(text)}" ({TIME_FORM})')
     return float(seconds)
 
 
@@ -75,15 +75,14 @@ def parse_bytes(text: str, *, binary_is_decimal: bool = False) -> int:
         if factor is not None:
             size = Decimal(match[1]) * factor
             if abs(size) > NUMBER_MAX:
-                raise ValueError(
-                    f'more than {NUMBER_MAX} bytes: "{_shortened(text)}" ({SIZE_FORM})'
-                )
+                raise ValueError(f'more than {NUMBER_MAX} bytes: "{shortened(text)}" ({SIZE_FORM})')
             if size == int(size):
                 return int(size)
     raise ValueError(f'not a size: "{text}" ({SIZE_FORM})')
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return a long number for an error, without its middle."""
     return text if len(text) <= 40 else f"{text[:20]}...{text[-10:]}"
 
 

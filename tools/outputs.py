@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +67,15 @@ def rewritten(name: str) -> Iterator[TextIO]:
             yield out
         if place.exists():
             new.chmod(place.stat().st_mode & 0o7777)
-        new.replace(place)
+        try:
+            new.replace(place)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            shutil.copyfile(
+                new, place
+            )  # a file that is mounted, as into a container, cannot be replaced
+            new.unlink()
     except BaseException:
         new.unlink(missing_ok=True)
         raise

@@ -360,7 +360,9 @@ def _parse_number(text: str, kind: type[int | float]) -> int | float:
         what = "whole number" if kind is int else "number"
         raise ValueError(f'not a {what}: "{text}"') from None
     if kind is int and abs(number) > units.NUMBER_MAX:
-        raise ValueError(f"{text} is larger than {units.NUMBER_MAX}")
+        raise ValueError(
+            f"{units.shortened(text)} is beyond {-units.NUMBER_MAX} to {units.NUMBER_MAX}"
+        )
     return number
 
 

@@ -43,6 +43,7 @@ class DemoMember:
     """``jgroups-py export`` in a process of its own."""
 
     program: Sequence[str] = ("-m", "jgroups_py.tools")
+    """The words after the interpreter. A subclass may run a program that does more."""
 
     def __init__(self, name: str, cluster: str, folder: Path) -> None:
         self.name = name

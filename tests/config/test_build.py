@@ -131,7 +131,10 @@ def test_compat_reads_kib_as_jgroups_5_does() -> None:
         ('on="1"', 'SAMPLE.on: not a boolean: "1" (true or false)'),
         ('count="1.5"', 'SAMPLE.count: not a whole number: "1.5"'),
         ('count="1_0"', 'not a whole number: "1_0"'),
-        ('count="9223372036854775808"', "9223372036854775808 is larger than 9223372036854775807"),
+        (
+            'count="9223372036854775808"',
+            "9223372036854775808 is beyond -9223372036854775807 to 9223372036854775807",
+        ),
         ('when="later"', 'not known: "later" (one of received, stable)'),
         ('mode="no"', "one of BLOCK, SPILL"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -187,3 +188,17 @@ def test_a_device_and_a_file_in_a_closed_folder_are_written_in_place(
     with rewritten(str(kept)) as out:
         out.write("new")
     assert kept.read_text() == "new"
+
+
+def test_a_mounted_file_that_cannot_be_replaced_gets_the_whole_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept.json"
+    kept.write_text("as it was")
+
+    def busy(self: Path, target: Path) -> Path:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(Path, "replace", busy)
+    write(str(kept), "new")
+    assert kept.read_text() == "new" and [f.name for f in tmp_path.iterdir()] == ["kept.json"]

@@ -1,9 +1,10 @@
 """``python -m jgroups_py.tools.bench.cache``: puts and gets a second beside Redis and PySyncObj.
 
-Members on this machine, a synchronous copy at one buddy; Redis with one replica; PySyncObj with
-three members (cache_perf.py, cache_peers.py). Two members hold a value, as a Redis and its replica do. All are measured in turn in each run; figures are the medians of the
-runs. A peer that is not installed is named and left out. With --bare each run has two bare processes, too, that compute and poll
-as long as the first put takes (cache_bare.py): they show how much of its p99 is the machine's.
+Two or more members on this machine, a synchronous copy at one buddy; Redis with one replica; PySyncObj with three members
+(cache_perf.py, cache_peers.py). Two members hold a value, as Redis and its replica do. All are measured in turn in each run;
+figures are the medians of the runs. A peer that is not installed is named and left out. With --bare each run has two bare
+processes, too, that compute and poll as long as the first put takes (cache_bare.py): they show how much of its p99 is the
+machine's.
 """
 
 from __future__ import annotations

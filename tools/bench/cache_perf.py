@@ -26,7 +26,6 @@ from jgroups_py.tools.child_side import run_child, say, set_at_first_line
 from jgroups_py.tools.children import ready_children, start_process
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
-NAMES = ("A", "B", "C")[:2]
 KEYS = 1000
 START_SECONDS = 30.0
 

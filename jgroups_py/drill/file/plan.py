@@ -124,6 +124,7 @@ class DrillPlan:
     end: float
     """The time of the verdict: ``settle`` after the last event and the last traffic."""
     settle: float
+    """The seconds between the last event or traffic and the verdict. A real drill takes more on a busy machine."""
     grace: float
     expect: tuple[Expectation, ...]
     workload: str = "messages"

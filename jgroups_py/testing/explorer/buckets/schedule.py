@@ -365,7 +365,9 @@ class Stage:
         until = self.world.now + WHOLE_WITHIN
         while not self.world.run(1.0, lambda: not self.busy and self.is_whole()):
             if self.world.now >= until:
-                self.run.violated("backups", "not every pair has one 120 s after the last fault")
+                self.run.violated(
+                    "backups", f"not every pair has one {WHOLE_WITHIN:g} s after the last fault"
+                )
                 return
             if not self.busy:  # a late settling has taken slaves away after the last look
                 self.busy = True
